@@ -1,10 +1,10 @@
 /*
- * fermata-echo-peer [--stream]
+ * fermata-echo-peer [--stream | --short]
  *
  * The least that an HTTP server can do with a body, for benchmarks: one libuv loop that answers each POST with the body that came. It looks for the end of the
  * head and the Content-Length in it, and at nothing else; a client waits for its answer, and sends a head in one piece. A body is
  * collected and goes back in one write, as of a server that has to have all of it before it can answer; with --stream each piece goes
- * back when it was read. Prints its address.
+ * back when it was read; with --short only the first 4,000 bytes, as of a model with few outputs. Prints its address.
  */
 #include <signal.h>
 #include <stdbool.h>
@@ -13,7 +13,7 @@
 #include <string.h>
 #include <uv.h>
 
-enum { BODY_MAX = 4 << 20, PIECE_BYTES = 64 << 10 };
+enum { BODY_MAX = 4 << 20, PIECE_BYTES = 64 << 10, SHORT_BYTES = 4000 };
 
 /* What is read, and with --stream written from there. */
 typedef struct {
@@ -28,7 +28,12 @@ typedef struct {
     char body[BODY_MAX];
 } client_t;
 
-static bool streaming;
+static bool streaming, brief;
+
+static size_t answer_bytes(const client_t *client)
+{
+    return brief && client->length > SHORT_BYTES ? SHORT_BYTES : client->length;
+}
 
 static void die(const char *what)
 {
@@ -67,7 +72,7 @@ static size_t take_head(client_t *client, const char *bytes, size_t len)
     if (client->length == 0 || client->length > BODY_MAX)
         die("no request that this program answers");
     snprintf(client->reply, sizeof client->reply, "HTTP/1.1 200 OK\r\nContent-Length: %zu\r\n\r\n",
-             client->length);
+             answer_bytes(client));
     return (size_t)(last - bytes) + 4;
 }
 
@@ -77,7 +82,7 @@ static void collected(client_t *client, size_t more)
     if (client->came < client->length)
         return;
     const uv_buf_t parts[] = {uv_buf_init(client->reply, (unsigned)strlen(client->reply)),
-                              uv_buf_init(client->body, (unsigned)client->length)};
+                              uv_buf_init(client->body, (unsigned)answer_bytes(client))};
     client->length = client->came = 0;
     send_parts(client, take_memory(sizeof(uv_write_t)), parts, 2);
 }
@@ -157,8 +162,9 @@ int main(int argc, char **argv)
     struct sockaddr_in address;
     int len = sizeof address;
     streaming = argc == 2 && strcmp(argv[1], "--stream") == 0;
-    if (argc > 1 && !streaming) {
-        fprintf(stderr, "usage: fermata-echo-peer [--stream]\n");
+    brief = argc == 2 && strcmp(argv[1], "--short") == 0;
+    if (argc > 1 && !streaming && !brief) {
+        fprintf(stderr, "usage: fermata-echo-peer [--stream | --short]\n");
         return 2;
     }
     signal(SIGPIPE, SIG_IGN);

@@ -1,13 +1,16 @@
 /*
  * fermata-engine-bench --model FILE --batch N [--length L] [--seconds S] [--threads T] [--inputs DIR]
- * [--outputs DIR] [--engine E] [--pause-ms P]
+ * [--outputs DIR] [--engine E] [--pause-ms P] [--echo PORT]
  *
  * Loads one model, runs one batch size for S seconds and prints one line of JSON: load and compile time,
  * minimum, median and 99th percentile per batch. Inputs come as raw tensors DIR/0.bin, 1.bin, … (else seeded noise); outputs
  * are written the same way. Open dimensions take the value of --length. tests/onnx/beside_onnxruntime.py runs
  * it beside onnxruntime. With --pause-ms the engine rests before each run, as one that hardly any requests reach does: caches
- * go cold and cores to sleep.
+ * go cold and cores to sleep. With --echo a server of HTTP on this host (fermata-echo-peer) is sent as much as the first input after each run, when
+ * the engine has used the caches, and how long its answers take is told, too.
  */
+#include "bench_net.h"
+
 #include "base/clock.h"
 #include "engine/engine.h"
 #include "engine/wait.h"
@@ -23,7 +26,7 @@ enum { MAX_RUNS = 20000, MAX_PATH_BYTES = 1024 };
 
 typedef struct {
     const char *model, *inputs, *outputs, *engine;
-    unsigned batch, threads;
+    unsigned batch, threads, echo_port;
     long length;
     double seconds, pause_ms;
 } options_t;
@@ -146,11 +149,17 @@ static int by_value(const void *a, const void *b)
 static bool parse(int argc, char **argv, options_t *o)
 {
     static const struct option options[] = {
-        {"model", required_argument, NULL, 'm'},    {"batch", required_argument, NULL, 'b'},
-        {"length", required_argument, NULL, 'l'},   {"seconds", required_argument, NULL, 's'},
-        {"threads", required_argument, NULL, 't'},  {"inputs", required_argument, NULL, 'i'},
-        {"outputs", required_argument, NULL, 'o'},  {"engine", required_argument, NULL, 'e'},
-        {"pause-ms", required_argument, NULL, 'p'}, {NULL, 0, NULL, 0},
+        {"model", required_argument, NULL, 'm'},
+        {"batch", required_argument, NULL, 'b'},
+        {"length", required_argument, NULL, 'l'},
+        {"seconds", required_argument, NULL, 's'},
+        {"threads", required_argument, NULL, 't'},
+        {"inputs", required_argument, NULL, 'i'},
+        {"outputs", required_argument, NULL, 'o'},
+        {"engine", required_argument, NULL, 'e'},
+        {"pause-ms", required_argument, NULL, 'p'},
+        {"echo", required_argument, NULL, 'h'},
+        {NULL, 0, NULL, 0},
     };
     *o = (options_t){.engine = "onednn", .batch = 1, .threads = 1, .length = 128, .seconds = 2};
     for (int c; (c = getopt_long(argc, argv, "", options, NULL)) != -1;) {
@@ -181,6 +190,9 @@ static bool parse(int argc, char **argv, options_t *o)
             break;
         case 'p':
             o->pause_ms = atof(optarg);
+            break;
+        case 'h':
+            o->echo_port = (unsigned)atoi(optarg);
             break;
         default:
             return false;
@@ -220,9 +232,70 @@ static int64_t cpu_now_ns(void)
     return (int64_t)ts.tv_sec * NS_PER_S + ts.tv_nsec;
 }
 
+/* ---- the echo ---- */
+
+/* A server that is asked between the runs. */
+typedef struct {
+    int fd; /* -1: there is none */
+    char *request, *answer;
+    size_t request_bytes, body_bytes;
+    int64_t times_ns[MAX_RUNS];
+    int count;
+} echo_t;
+
+static void echo_open(echo_t *echo, const options_t *o, size_t body_bytes)
+{
+    enum { HEAD_BYTES = 64 };
+    echo->fd = -1;
+    echo->count = 0;
+    if (!o->echo_port)
+        return;
+    echo->fd = connect_to("127.0.0.1", (uint16_t)o->echo_port);
+    echo->body_bytes = body_bytes;
+    echo->request = calloc(1, HEAD_BYTES + body_bytes);
+    echo->answer = malloc(HEAD_BYTES + body_bytes);
+    if (!echo->request || !echo->answer)
+        fail("no memory");
+    echo->request_bytes = (size_t)snprintf(echo->request, HEAD_BYTES,
+                                           "POST / HTTP/1.1\r\nContent-Length: %zu\r\n\r\n", body_bytes) +
+                          body_bytes;
+}
+
+/* The rest of an answer whose head, the first bytes of it, has no NUL. */
+static void echo_read(const echo_t *echo)
+{
+    size_t have = 0;
+    const char *end = NULL;
+    while (!end) {
+        must(recv_all(echo->fd, echo->answer + have, 1), "the echo's head");
+        echo->answer[++have] = '\0';
+        end = have >= 4 && strcmp(echo->answer + have - 4, "\r\n\r\n") == 0 ? echo->answer + have : NULL;
+    }
+    const char *length = strstr(echo->answer, "Content-Length: ");
+    size_t body_bytes = length ? strtoul(length + strlen("Content-Length: "), NULL, 10) : 0;
+    must(body_bytes > 0 && body_bytes <= echo->body_bytes &&
+             recv_all(echo->fd, echo->answer + have, body_bytes),
+         "the echo's body");
+}
+
+static void echo_ask(echo_t *echo)
+{
+    if (echo->fd < 0 || echo->count == MAX_RUNS)
+        return;
+    int64_t begin_ns = clock_now_ns();
+    must(send_all(echo->fd, echo->request, echo->request_bytes), "the echo's request");
+    echo_read(echo);
+    echo->times_ns[echo->count++] = clock_now_ns() - begin_ns;
+}
+
+static double echo_us(echo_t *echo, double p)
+{
+    return echo->count > 0 ? percentile_us(echo->times_ns, echo->count, p) : 0;
+}
+
 /* Wall-clock times, sorted; and the least processor time, which neighbours disturb less. */
 static size_t measure(const engine_ops_t *ops, engine_t *engine, engine_job_t *job, const options_t *o,
-                      int64_t *runs, int64_t *least_cpu_ns)
+                      echo_t *echo, int64_t *runs, int64_t *least_cpu_ns)
 {
     size_t count = 0;
     int64_t end_ns = clock_now_ns() + (int64_t)(o->seconds * 1e9);
@@ -237,6 +310,7 @@ static size_t measure(const engine_ops_t *ops, engine_t *engine, engine_job_t *j
             fail("an output grew");
         int64_t used_ns = cpu_now_ns() - begin_ns;
         *least_cpu_ns = used_ns < *least_cpu_ns ? used_ns : *least_cpu_ns;
+        echo_ask(echo);
     }
     qsort(runs, count, sizeof *runs, by_value);
     return count;
@@ -246,6 +320,7 @@ int main(int argc, char **argv)
 {
     static int64_t runs[MAX_RUNS];
     static buffers_t b;
+    static echo_t echo;
     options_t o;
     const engine_ops_t *ops;
     engine_t *engine;
@@ -283,15 +358,16 @@ int main(int argc, char **argv)
         run_once(ops, engine, &job, &status);
     }
     int64_t least_cpu_ns;
-    size_t count = measure(ops, engine, &job, &o, runs, &least_cpu_ns);
+    echo_open(&echo, &o, b.in_bytes[0]);
+    size_t count = measure(ops, engine, &job, &o, &echo, runs, &least_cpu_ns);
     for (uint32_t i = 0; o.outputs && i < info->output_count; i++)
         move_file(o.outputs, i, b.out[i], written(info, &b, i), true);
     printf("{\"batch\":%u,\"runs\":%zu,\"load_ms\":%.1f,\"prepare_ms\":%.1f,\"min_ms\":%.3f,\"median_ms\":%."
            "3f,\"p99_ms\":%.3f,\"cpu_ms\":%.3f,"
-           "\"memory_mib\":%.1f}\n",
+           "\"memory_mib\":%.1f,\"echo_us\":%.1f}\n",
            o.batch, count, (double)(loaded_ns - begin_ns) / 1e6, (double)(prepared_ns - loaded_ns) / 1e6,
            (double)runs[0] / 1e6, (double)runs[count / 2] / 1e6, (double)runs[count * 99 / 100] / 1e6,
-           (double)least_cpu_ns / 1e6, (double)info->memory_bytes / 1048576);
+           (double)least_cpu_ns / 1e6, (double)info->memory_bytes / 1048576, echo_us(&echo, 0.5));
     for (uint32_t i = 0; i < ENGINE_MAX_IO; i++) {
         ops->buffer_free(engine, b.in[i]);
         ops->buffer_free(engine, b.out[i]);

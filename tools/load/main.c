@@ -152,7 +152,8 @@ static status_t fill_flow(load_t *load, flow_t *flow, uint64_t stream, err_t *er
                                  .classes = (uint32_t)o->classes,
                                  .text_output = o->results,
                                  .shapes = load->shapes.count > 0 ? &load->shapes : NULL,
-                                 .picture_input = o->picture_input};
+                                 .picture_input = o->picture_input,
+                                 .region = o->input_region};
     prng_t prng;
     /* Streams of tensors and of arrivals must not meet. */
     prng_init_stream(&prng, (uint64_t)o->seed, RUNNER_FLOWS_MAX + stream);

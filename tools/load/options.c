@@ -29,6 +29,9 @@ static const config_option_t options[] = {
      .metavar = "DIR", FIELD(pictures)},
     {"picture_input", CONFIG_STRING, "Requests", "The input that takes them, if there are several",
      FIELD(picture_input)},
+    {"input_region", CONFIG_STRING, "Requests",
+     "Region of shared memory, registered already, where the inputs lie one behind the other: none are sent",
+     .metavar = "NAME", FIELD(input_region)},
     {"shape", CONFIG_LIST, "Requests",
      "Sizes of an input whose dimensions vary, without the batch: 3,224,224; 16-128 is drawn, @FILE too; "
      "repeated",
@@ -111,6 +114,9 @@ status_t load_options_check(const load_options_t *o, err_t *err)
         return err_set(err, STATUS_INVALID_ARGUMENT, "--warmup must be shorter than --duration");
     if (o->shapes.len > 0 && o->pictures)
         return err_set(err, STATUS_INVALID_ARGUMENT, "--shape is for tensors, --pictures sends none");
+    if (o->input_region && o->pictures)
+        return err_set(err, STATUS_INVALID_ARGUMENT,
+                       "--input-region has the inputs, --pictures would send some");
     if (o->picture_input && !o->pictures)
         return err_set(err, STATUS_INVALID_ARGUMENT, "--picture-input needs --pictures");
     if (o->concurrency > 0 && o->steps)

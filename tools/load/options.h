@@ -15,7 +15,7 @@ typedef struct {
     tls_client_options_t tls;
     int64_t connections;
     config_list_t models; /* NAME or NAME:RATE */
-    const char *pictures, *picture_input;
+    const char *pictures, *picture_input, *input_region;
     config_list_t shapes; /* load/shapes.h */
     int64_t variants, rows, classes;
     double rate;

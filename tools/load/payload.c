@@ -26,14 +26,31 @@ static void rest_write_parameters(strbuf_t *out, const payload_options_t *option
     strbuf_putc(out, '}');
 }
 
-static void rest_write_input(strbuf_t *out, const payload_input_t *input)
+/* Where the input lies, or that its bytes follow. */
+static void rest_write_place(strbuf_t *out, const payload_input_t *input, const char *region,
+                             size_t offset_bytes)
+{
+    if (!region) {
+        strbuf_printf(out, "{\"binary_data_size\":%zu}", input->len_bytes);
+        return;
+    }
+    strbuf_puts(out, "{\"shared_memory_region\":");
+    strbuf_json_string(out, region);
+    strbuf_printf(out, ",\"shared_memory_offset\":%zu,\"shared_memory_byte_size\":%zu}", offset_bytes,
+                  input->len_bytes);
+}
+
+static void rest_write_input(strbuf_t *out, const payload_input_t *input, const char *region,
+                             size_t offset_bytes)
 {
     char shape[OIP_SHAPE_TEXT_BYTES];
     strbuf_puts(out, "{\"name\":");
     strbuf_json_string(out, input->tensor->name);
-    strbuf_printf(out, ",\"shape\":%s,\"datatype\":\"%s\",\"parameters\":{\"binary_data_size\":%zu}}",
-                  oip_shape_format(&input->shape, shape), oip_datatype_name(input->datatype),
-                  input->len_bytes);
+    strbuf_printf(out,
+                  ",\"shape\":%s,\"datatype\":\"%s\",\"parameters\":", oip_shape_format(&input->shape, shape),
+                  oip_datatype_name(input->datatype));
+    rest_write_place(out, input, region, offset_bytes);
+    strbuf_putc(out, '}');
 }
 
 static void rest_write_outputs(strbuf_t *out, const model_t *model, uint32_t classes)
@@ -53,23 +70,33 @@ static void rest_write(strbuf_t *out, const model_t *model, const payload_option
     strbuf_putc(out, '{');
     rest_write_parameters(out, options);
     strbuf_puts(out, ",\"inputs\":[");
+    size_t offset_bytes = 0;
     for (uint32_t i = 0; i < input_count; i++) {
         if (i)
             strbuf_putc(out, ',');
-        rest_write_input(out, &inputs[i]);
+        rest_write_input(out, &inputs[i], options->region, offset_bytes);
+        offset_bytes += inputs[i].len_bytes;
     }
     strbuf_putc(out, ']');
     if (options->classes > 0)
         rest_write_outputs(out, model, options->classes);
     strbuf_putc(out, '}');
     *json_bytes = out->len_bytes;
-    for (uint32_t i = 0; i < input_count; i++)
+    for (uint32_t i = 0; i < input_count && !options->region; i++)
         strbuf_append(out, inputs[i].data, inputs[i].len_bytes);
 }
 
 /* --- gRPC: one ModelInferRequest --- */
 
-enum { GRPC_PARAMETERS_MAX = 2 };
+enum { GRPC_PARAMETERS_MAX = 2, GRPC_PLACE_PARAMETERS = 3 };
+
+typedef Inference__ModelInferRequest__InferInputTensor__ParametersEntry place_entry_t;
+
+/* Where an input lies. */
+typedef struct {
+    Inference__InferParameter values[GRPC_PLACE_PARAMETERS];
+    place_entry_t entries[GRPC_PLACE_PARAMETERS], *list[GRPC_PLACE_PARAMETERS];
+} grpc_place_t;
 
 typedef struct {
     Inference__ModelInferRequest request;
@@ -80,6 +107,7 @@ typedef struct {
     Inference__ModelInferRequest__ParametersEntry timing, timeout, *parameters[GRPC_PARAMETERS_MAX];
     Inference__ModelInferRequest__InferRequestedOutputTensor__ParametersEntry classes, *classes_list[1];
     ProtobufCBinaryData raw[MODEL_TENSORS_MAX];
+    grpc_place_t places[MODEL_TENSORS_MAX];
 } grpc_request_t;
 
 static Inference__InferParameter int64_value(int64_t value)
@@ -126,6 +154,37 @@ static void grpc_set_inputs(grpc_request_t *g, const payload_input_t *inputs, ui
     g->request.n_raw_input_contents = input_count;
 }
 
+static void grpc_set_place(grpc_place_t *place, const char *region, size_t offset_bytes,
+                           Inference__ModelInferRequest__InferInputTensor *input, size_t len_bytes)
+{
+    static const char *const names[] = {"shared_memory_region", "shared_memory_offset",
+                                        "shared_memory_byte_size"};
+    inference__infer_parameter__init(&place->values[0]);
+    place->values[0].parameter_choice_case = INFERENCE__INFER_PARAMETER__PARAMETER_CHOICE_STRING_PARAM;
+    place->values[0].string_param = (char *)region;
+    place->values[1] = int64_value((int64_t)offset_bytes);
+    place->values[2] = int64_value((int64_t)len_bytes);
+    for (int i = 0; i < GRPC_PLACE_PARAMETERS; i++) {
+        inference__model_infer_request__infer_input_tensor__parameters_entry__init(&place->entries[i]);
+        place->entries[i].key = (char *)names[i];
+        place->entries[i].value = &place->values[i];
+        place->list[i] = &place->entries[i];
+    }
+    input->parameters = place->list;
+    input->n_parameters = GRPC_PLACE_PARAMETERS;
+}
+
+/* Instead of the raw contents. */
+static void grpc_set_places(grpc_request_t *g, const char *region)
+{
+    size_t offset_bytes = 0;
+    for (uint32_t i = 0; i < g->request.n_inputs; i++) {
+        grpc_set_place(&g->places[i], region, offset_bytes, &g->inputs[i], g->raw[i].len);
+        offset_bytes += g->raw[i].len;
+    }
+    g->request.n_raw_input_contents = 0;
+}
+
 static void grpc_set_outputs(grpc_request_t *g, const model_t *model, uint32_t classes)
 {
     g->classes_value = int64_value(classes);
@@ -152,6 +211,8 @@ static void grpc_write(strbuf_t *out, const model_t *model, const payload_option
     g.request.model_name = (char *)model->name;
     grpc_set_parameters(&g, options);
     grpc_set_inputs(&g, inputs, input_count);
+    if (options->region)
+        grpc_set_places(&g, options->region);
     if (options->classes > 0)
         grpc_set_outputs(&g, model, options->classes);
     size_t len = inference__model_infer_request__get_packed_size(&g.request);

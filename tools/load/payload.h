@@ -28,6 +28,8 @@ typedef struct {
     bool text_output;          /* REST: outputs as JSON, to be read by people */
     shapes_t *shapes;          /* of tensors; drawn anew for each body */
     const char *picture_input; /* the input that pictures go to; NULL = the model's only one */
+    /* A region of shared memory that the server knows, where the inputs lie one behind the other: they are not sent. NULL: none. */
+    const char *region;
 } payload_options_t;
 
 typedef struct {

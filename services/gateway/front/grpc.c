@@ -303,12 +303,17 @@ static void on_model_ready(rpc_call_t *call, void *arg)
     finish_message(call, &response.base);
 }
 
+static bool has_regions(const grpc_front_t *front)
+{
+    return front->gateway->regions;
+}
+
 static void on_server_metadata(rpc_call_t *call, void *arg)
 {
     grpc_front_t *front = arg;
-    finish_document(front, call,
-                    oip_describe_server_pb(&front->document, GATEWAY_SERVER_NAME, FERMATA_VERSION,
-                                           front->gateway->regions != NULL));
+    finish_document(
+        front, call,
+        oip_describe_server_pb(&front->document, GATEWAY_SERVER_NAME, FERMATA_VERSION, has_regions(front)));
 }
 
 static void on_model_metadata(rpc_call_t *call, void *arg)

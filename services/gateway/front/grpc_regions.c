@@ -71,7 +71,8 @@ void grpc_regions_register(gateway_t *gateway, const keyring_holder_t *caller, r
     answer_t answer;
     const Inference__SystemSharedMemoryRegisterRequest *request =
         (const Inference__SystemSharedMemoryRegisterRequest *)begin(
-            &answer, gateway, call, &inference__system_shared_memory_register_request__descriptor, &empty.base);
+            &answer, gateway, call, &inference__system_shared_memory_register_request__descriptor,
+            &empty.base);
     if (request) {
         const oip_region_t wanted = {request->name, request->key, request->offset, request->byte_size};
         (void)regions_register(gateway->regions, regions_owner(caller), &wanted, &answer.err);

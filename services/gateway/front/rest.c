@@ -337,13 +337,18 @@ static void respond_document(rest_t *rest, http_request_t *request, status_t sta
     strbuf_clear(&rest->document);
 }
 
+static bool has_regions(const rest_t *rest)
+{
+    return rest->gateway->regions;
+}
+
 static void get_server(http_request_t *request, void *user)
 {
     rest_t *rest = user;
-    respond_document(rest, request,
-                     oip_describe_server_json(&rest->document, GATEWAY_SERVER_NAME, FERMATA_VERSION,
-                                              rest->gateway->regions != NULL),
-                     NULL);
+    respond_document(
+        rest, request,
+        oip_describe_server_json(&rest->document, GATEWAY_SERVER_NAME, FERMATA_VERSION, has_regions(rest)),
+        NULL);
 }
 
 static void get_live(http_request_t *request, void *user)

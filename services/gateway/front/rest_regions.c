@@ -53,7 +53,8 @@ void rest_regions_register(gateway_t *gateway, http_request_t *request)
     status_t status = oip_rest_parse_region(body ? (const char *)body : "", len, key, &wanted, &err);
     wanted.name = name_of(request);
     if (status == STATUS_OK)
-        status = regions_register(gateway->regions, regions_owner(http_request_caller(request)), &wanted, &err);
+        status =
+            regions_register(gateway->regions, regions_owner(http_request_caller(request)), &wanted, &err);
     if (status == STATUS_OK)
         respond_done(request);
     else

@@ -81,13 +81,14 @@ static bool is_loopback(const char *peer)
 status_t regions_check_peer(const regions_t *regions, const char *peer, err_t *err)
 {
     if (!regions)
-        return err_set(
-            err, STATUS_UNSUPPORTED,
-            "shared memory of clients is not taken here: the gateway was not started with --client-shared-memory");
+        return err_set(err, STATUS_UNSUPPORTED,
+                       "shared memory of clients is not taken here: the gateway was not started with "
+                       "--client-shared-memory");
     if (is_loopback(peer))
         return STATUS_OK;
     return err_set(err, STATUS_PERMISSION_DENIED,
-                   "shared memory is for clients that reach the gateway by a loopback address, not for %s", peer);
+                   "shared memory is for clients that reach the gateway by a loopback address, not for %s",
+                   peer);
 }
 
 /* ---- objects ---- */
@@ -143,9 +144,9 @@ static status_t check_object(region_t *region, err_t *err)
     if (__builtin_add_overflow(region->offset_bytes, region->len_bytes, &end_bytes) ||
         end_bytes > (uint64_t)object.st_size)
         return err_set(err, STATUS_INVALID_ARGUMENT,
-                       "region '%s' of %llu bytes from %llu on goes beyond the %lld bytes of key '%s'", region->name,
-                       (unsigned long long)region->len_bytes, (unsigned long long)region->offset_bytes,
-                       (long long)object.st_size, region->key);
+                       "region '%s' of %llu bytes from %llu on goes beyond the %lld bytes of key '%s'",
+                       region->name, (unsigned long long)region->len_bytes,
+                       (unsigned long long)region->offset_bytes, (long long)object.st_size, region->key);
     region->writable = region->writable && may(&object, S_IWOTH) && is_within_limit(end_bytes);
     return STATUS_OK;
 }
@@ -158,7 +159,8 @@ static status_t open_region(const char *owner, const oip_region_t *wanted, regio
                        REGION_NAME_BYTES - 1);
     if (!object)
         return err_set(err, STATUS_INVALID_ARGUMENT,
-                       "key '%.100s' is no name of an object in " FOLDER " ('/' and one name of up to %d bytes)",
+                       "key '%.100s' is no name of an object in " FOLDER
+                       " ('/' and one name of up to %d bytes)",
                        wanted->key, REGION_KEY_BYTES - 2);
     if (wanted->len_bytes == 0)
         return err_set(err, STATUS_INVALID_ARGUMENT, "region '%s' has a byte_size of 0", wanted->name);
@@ -170,7 +172,8 @@ static status_t open_region(const char *owner, const oip_region_t *wanted, regio
     region->holders = 1;
     region->fd = open_object(object, &region->writable);
     if (region->fd < 0)
-        return err_set(err, STATUS_INVALID_ARGUMENT, "cannot open key '%s': %s", region->key, strerror(errno));
+        return err_set(err, STATUS_INVALID_ARGUMENT, "cannot open key '%s': %s", region->key,
+                       strerror(errno));
     status_t status = check_object(region, err);
     if (status != STATUS_OK)
         close(region->fd);
@@ -208,11 +211,12 @@ static status_t enter(regions_t *regions, region_t *region, err_t *err)
         return err_set(err, STATUS_INVALID_ARGUMENT, "shared memory region '%s' already in manager",
                        region->name);
     if (region->owner[0] && count_of(regions, region->owner) >= REGIONS_OF_ONE_MAX)
-        return err_set(err, STATUS_LIMITED, "this key has %d regions of shared memory, as many as one may have",
+        return err_set(err, STATUS_LIMITED,
+                       "this key has %d regions of shared memory, as many as one may have",
                        REGIONS_OF_ONE_MAX);
     if (regions->count == REGIONS_MAX)
-        return err_set(err, STATUS_UNAVAILABLE, "there are %d regions of shared memory, as many as there may be",
-                       REGIONS_MAX);
+        return err_set(err, STATUS_UNAVAILABLE,
+                       "there are %d regions of shared memory, as many as there may be", REGIONS_MAX);
     regions->list[regions->count++] = region;
     tell_count(regions);
     return STATUS_OK;
@@ -293,8 +297,8 @@ status_t regions_hold(regions_t *regions, const char *owner, const oip_memory_t 
     pthread_mutex_lock(&regions->lock);
     region_t *found = find(regions, owner, part->region);
     status_t status = found ? check_part(found, part, to_write, err)
-                            : err_set(err, STATUS_INVALID_ARGUMENT, "Unable to find shared memory region: '%s'",
-                                      part->region);
+                            : err_set(err, STATUS_INVALID_ARGUMENT,
+                                      "Unable to find shared memory region: '%s'", part->region);
     if (status == STATUS_OK) {
         found->holders++;
         *region = found;
@@ -343,9 +347,10 @@ static status_t check_length(const region_t *region, const oip_memory_t *part, u
 {
     struct stat object;
     if (len_bytes > part->len_bytes)
-        return err_set(err, STATUS_INVALID_ARGUMENT,
-                       "the output has %llu bytes, more than the %llu of its place in shared memory region '%s'",
-                       (unsigned long long)len_bytes, (unsigned long long)part->len_bytes, region->name);
+        return err_set(
+            err, STATUS_INVALID_ARGUMENT,
+            "the output has %llu bytes, more than the %llu of its place in shared memory region '%s'",
+            (unsigned long long)len_bytes, (unsigned long long)part->len_bytes, region->name);
     if (fstat(region->fd, &object) != 0 || object.st_size < place_of(region, part) + (off_t)len_bytes)
         return cut_off(region, err);
     return STATUS_OK;
@@ -371,8 +376,8 @@ status_t region_write(const region_t *region, const oip_memory_t *part, const st
         if (put < 0 && errno == EINTR)
             continue;
         if (put < 0 || (uint64_t)put < wanted) /* part of it: there was no memory for the rest */
-            return err_set(err, STATUS_NO_MEMORY, "cannot write to shared memory region '%s': %s", region->name,
-                           strerror(put < 0 ? errno : ENOSPC));
+            return err_set(err, STATUS_NO_MEMORY, "cannot write to shared memory region '%s': %s",
+                           region->name, strerror(put < 0 ? errno : ENOSPC));
         at += put;
         pieces += some;
         count -= some;

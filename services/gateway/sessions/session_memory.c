@@ -21,7 +21,8 @@ static status_t check_size(const slot_t *slot, err_t *err)
         if (!request->inputs[i].memory.region)
             continue;
         if (request->inputs[i].len_bytes > left_bytes)
-            return err_set(err, STATUS_TOO_LARGE, "the inputs in shared memory are larger than the limit of %zu bytes",
+            return err_set(err, STATUS_TOO_LARGE,
+                           "the inputs in shared memory are larger than the limit of %zu bytes",
                            slot->owner->gateway->body_bytes_max);
         left_bytes -= request->inputs[i].len_bytes;
     }

@@ -70,8 +70,8 @@ typedef struct session_private {
     uint64_t receiving[SESSION_ROWS_MAX / 64], finished[SESSION_ROWS_MAX / 64];
     row_timing_t timing; /* of the row that came last */
     preprocess_job_t job;
-    struct region
-        *held[OIP_MAX_TENSORS]; /* of the requested outputs that are to lie in one, in their order */
+    /* Of the requested outputs that are to lie in one, in their order. */
+    struct region *held[OIP_MAX_TENSORS];
     uint32_t held_count;
     struct iovec pieces[OIP_MAX_TENSORS]; /* of the response, when one per output is enough */
 } slot_t;

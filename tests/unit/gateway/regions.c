@@ -194,15 +194,16 @@ Test(regions, have_an_end)
     cr_assert_null(hold("r", 32, 1, false), "the object goes on there, the region does not");
     cr_assert(strstr(err.text, "beyond the 32 of shared memory region 'r'"), "%s", err.text);
     region_t *region = hold("r", 0, 2, true);
-    assert_refused(region_write(region, &(oip_memory_t){"r", 0, 2}, &(struct iovec){(void *)"abc", 3}, 1, &err),
-                   "3 bytes, more than the 2");
+    assert_refused(
+        region_write(region, &(oip_memory_t){"r", 0, 2}, &(struct iovec){(void *)"abc", 3}, 1, &err),
+        "3 bytes, more than the 2");
     region_put(regions, region);
 }
 
 Test(regions, have_keys_of_one_name)
 {
-    static const char *const bad[] = {"",     "/",         ".",   "..", "/.",           "/..",
-                                      "//x",  "/x/y",      "x/y", "x/", "/../dev/null", "../etc/passwd",
+    static const char *const bad[] = {"",     "/",    ".",   "..", "/.",           "/..",
+                                      "//x",  "/x/y", "x/y", "x/", "/../dev/null", "../etc/passwd",
                                       "/\xff"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         const oip_region_t wanted = {"r", bad[i], 0, 8};
@@ -212,7 +213,8 @@ Test(regions, have_keys_of_one_name)
     memset(longest, 'x', sizeof longest);
     longest[299] = '\0';
     assert_refused(regions_register(regions, "", &(oip_region_t){"r", longest, 0, 8}, &err), "is no name");
-    assert_refused(regions_register(regions, "", &(oip_region_t){longest, key, 0, 8}, &err), "1 to 127 bytes");
+    assert_refused(regions_register(regions, "", &(oip_region_t){longest, key, 0, 8}, &err),
+                   "1 to 127 bytes");
     assert_refused(regions_register(regions, "", &(oip_region_t){"", key, 0, 8}, &err), "1 to 127 bytes");
     assert_refused(regions_register(regions, "", &(oip_region_t){"r", "/fermata-no-such", 0, 8}, &err),
                    "No such file");
@@ -307,8 +309,8 @@ Test(regions, have_bounds)
 Test(regions, are_for_this_host)
 {
     static const char *const near[] = {"127.0.0.1:1", "127.9.9.9:65535", "[::1]:7", "[::ffff:127.0.0.1]:7"};
-    static const char *const far[] = {"",        "128.0.0.1:1",          "12.7.0.1:1", "192.168.1.2:1",
-                                      "[::]:1",  "[::ffff:10.0.0.1]:1",  "[fe80::1]:1", "[::127.0.0.1]:1",
+    static const char *const far[] = {"",        "128.0.0.1:1",         "12.7.0.1:1",  "192.168.1.2:1",
+                                      "[::]:1",  "[::ffff:10.0.0.1]:1", "[fe80::1]:1", "[::127.0.0.1]:1",
                                       "unknown", "unix:/run/somewhere"};
     for (size_t i = 0; i < sizeof near / sizeof *near; i++)
         cr_assert_eq(regions_check_peer(regions, near[i], &err), STATUS_OK, "%s", near[i]);

@@ -38,7 +38,7 @@ static void teardown(void)
 
 TestSuite(session_memory, .init = setup, .fini = teardown, .timeout = 60);
 
-#define PLACE(region, offset, size)                                                           \
+#define PLACE(region, offset, size)                                                            \
     "\"parameters\":{\"shared_memory_region\":\"" region "\",\"shared_memory_offset\":" offset \
     ",\"shared_memory_byte_size\":" size "}"
 #define INPUT(shape, place) "{\"name\":\"x\",\"shape\":" shape ",\"datatype\":\"INT32\"," place "}"
@@ -148,7 +148,8 @@ Test(session_memory, what_is_wrong_is_told_before_anything_runs)
          "output 'y': Unable to find shared memory region: 'q'", 400},
         {REQUEST(INPUT("[1,2]", PLACE("r", "60", "8")), "\"outputs\":[]"),
          "input 'x': 8 bytes from 60 on go beyond the 64", 400},
-        {REQUEST(INPUT("[1,2]", PLACE("r", "18446744073709551615", "8")), "\"outputs\":[]"), "go beyond", 400},
+        {REQUEST(INPUT("[1,2]", PLACE("r", "18446744073709551615", "8")), "\"outputs\":[]"), "go beyond",
+         400},
         {REQUEST(INPUT("[1,2]", PLACE("r", "0", "4")), "\"outputs\":[]"),
          "input 'x' has 4 bytes, shape [1,2] of INT32 needs 8", 400},
         {REQUEST(INPUT("[1,2]", PLACE("r", "0", "0")), "\"outputs\":[]"), "of at least 1", 400},

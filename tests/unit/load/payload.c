@@ -80,6 +80,35 @@ Test(payload, grpc_body_is_a_model_infer_request)
     inference__model_infer_request__free_unpacked(request, NULL);
 }
 
+Test(payload, inputs_in_a_region_are_not_sent)
+{
+    static const char wanted[] =
+        "{\"shared_memory_region\":\"r\",\"shared_memory_offset\":96,\"shared_memory_byte_size\":48}";
+    payload_options_t options = rest;
+    prng_t prng;
+    prng_init(&prng, 3);
+    options.region = "r";
+    cr_assert_eq(payloads_add_tensors(&payloads, &model, &options, 1, &prng, &err), STATUS_OK, "%s",
+                 err.text);
+    options.protocol = PROTOCOL_GRPC;
+    cr_assert_eq(payloads_add_tensors(&payloads, &model, &options, 1, &prng, &err), STATUS_OK, "%s",
+                 err.text);
+    const payload_t *item = &payloads.items[0];
+    cr_assert_eq(strtoul(item->headers + strlen("Inference-Header-Content-Length: "), NULL, 10),
+                 item->len_bytes);
+    cr_assert(memmem(item->bytes, item->len_bytes, wanted, sizeof wanted - 1), "%.*s", (int)item->len_bytes,
+              (const char *)item->bytes);
+    Inference__ModelInferRequest *request =
+        inference__model_infer_request__unpack(NULL, payloads.items[1].len_bytes, payloads.items[1].bytes);
+    cr_assert_not_null(request);
+    cr_assert_eq(request->n_raw_input_contents, 0);
+    cr_assert_eq(request->inputs[1]->n_parameters, 3);
+    cr_assert_str_eq(request->inputs[1]->parameters[0]->value->string_param, "r");
+    cr_assert_eq(request->inputs[1]->parameters[1]->value->int64_param, 96);
+    cr_assert_eq(request->inputs[1]->parameters[2]->value->int64_param, 48);
+    inference__model_infer_request__free_unpacked(request, NULL);
+}
+
 Test(payload, same_seed_same_bytes)
 {
     payloads_t again = {0};
