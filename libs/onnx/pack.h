@@ -21,7 +21,7 @@ enum { ONNX_PACK_LARGE_BYTES = 64 << 10 }; /* of a tensor's contents: from here 
 typedef struct {
     void *bytes; /* owned */
     size_t len_bytes;
-    bool has_names;        /* contents lie in the model's own file; false: they are in the text, or where the model says */
+    bool has_names; /* contents lie in the model's own file; false: in the text, or where the model says */
     char folder[PATH_MAX]; /* of the names in it; "": it may have none */
     char path[PATH_MAX];   /* has_names: the file, and what is known of it */
     struct stat about;
