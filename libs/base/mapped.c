@@ -75,6 +75,14 @@ static void unwatch_pages(void)
 
 /* ---- A file ---- */
 
+/* Shared, which tells it from what a library maps; some file systems have no such mapping of files that they do not keep in memory. */
+static void *map_bytes(int fd, size_t len_bytes)
+{
+    void *at = mmap(NULL, len_bytes, PROT_READ, MAP_SHARED, fd, 0);
+
+    return at != MAP_FAILED || errno != ENODEV ? at : mmap(NULL, len_bytes, PROT_READ, MAP_PRIVATE, fd, 0);
+}
+
 static status_t map(int fd, const char *path, mapped_t *mapped, err_t *err)
 {
     if (fstat(fd, &mapped->about) != 0)
@@ -82,7 +90,7 @@ static status_t map(int fd, const char *path, mapped_t *mapped, err_t *err)
     if (mapped->about.st_size == 0)
         return err_set(err, STATUS_INVALID_ARGUMENT, "%.300s is empty", path);
     mapped->len_bytes = (size_t)mapped->about.st_size;
-    void *at = mmap(NULL, mapped->len_bytes, PROT_READ, MAP_SHARED, fd, 0);
+    void *at = map_bytes(fd, mapped->len_bytes);
     if (at == MAP_FAILED)
         return err_set(err, STATUS_IO, "%.300s: %m", path);
     mapped->bytes = at;
