@@ -230,7 +230,7 @@ static status_t emulate_family(model_t *model, err_t *err)
     return family_add(&model->shapes->family, UINT64_MAX, &model->profile, err);
 }
 
-/* The one that config.yaml names, or that was the fastest when its profile was kept. An engine that is gone since, or that does not take it, is not insisted on unless it was named. */
+/* The one that config.yaml names, or that was the fastest when its profile was kept, or on trial. An engine that is gone since, or that does not take it, is not insisted on unless it was named. */
 static void name_engine(model_t *model, const model_load_options_t *options)
 {
     model->only_engine[0] = '\0';
@@ -240,6 +240,8 @@ static void name_engine(model_t *model, const model_load_options_t *options)
         snprintf(model->only_engine, sizeof(model->only_engine), "%s", model->config.engine);
     else if (options->use_cache)
         kept_profile_engine(model, options->devices, model->only_engine);
+    if (!model->only_engine[0])
+        snprintf(model->only_engine, sizeof(model->only_engine), "%s", model->fastest);
 }
 
 static status_t load_anywhere(model_t *model, const model_load_options_t *options, err_t *err)
@@ -261,31 +263,38 @@ typedef struct {
     model_t *model;
     const model_load_options_t *options;
     char without[MODEL_WITHOUT_BYTES]; /* as it was then */
+    char engine[MODEL_ENGINE_NAME_BYTES];
 } early_t;
 
-/* On the very engine; what goes wrong goes wrong again when it is loaded in its turn, and is told then. */
+/* On the very engine, which takes the place of one that it was loaded on before; what goes wrong goes wrong again when it is loaded in its turn, and
+ * is told then. */
 static void load_early(void *arg, const char *engine)
 {
     early_t *early = arg;
     model_t *model = early->model;
     const model_load_options_t *options = early->options;
 
-    if (model->on_device_count > 0)
+    if (model->on_device_count > 0 && strcmp(early->engine, engine) == 0)
         return;
+    leave_engines(model, options->devices);
     name_engine(model, options);
     if ((model->only_engine[0] && strcmp(model->only_engine, engine) != 0) ||
         memory_take_loading(model, options->devices, NULL) != STATUS_OK)
         return;
     memcpy(early->without, model->without, sizeof(early->without));
+    snprintf(early->engine, sizeof(early->engine), "%s", engine);
     snprintf(model->only_engine, sizeof(model->only_engine), "%s", engine);
     if (load_on_devices(model, options, NULL) != STATUS_OK)
         leave_engines(model, options->devices);
 }
 
-/* With an engine less than it knows of, it is not as it would be loaded now. */
+/* With an engine less than it knows of, or on another than the fastest, it is not as it would be loaded now. */
 static void keep_early(const early_t *early)
 {
-    if (early->model->on_device_count > 0 && strcmp(early->without, early->model->without) != 0)
+    const model_t *model = early->model;
+
+    if (model->on_device_count > 0 && (strcmp(early->without, model->without) != 0 ||
+                                       (model->fastest[0] && strcmp(early->engine, model->fastest) != 0)))
         leave_engines(early->model, early->options->devices);
 }
 
@@ -296,7 +305,7 @@ static status_t try_elsewhere(model_t *model, const model_load_options_t *option
     const trial_early_t early = {.passed = load_early, .arg = &loaded};
     status_t status = memory_take_files(model, options->devices, err);
 
-    model->hash[0] = model->without[0] = '\0';
+    model->hash[0] = '\0';
     model->loading_bytes = 0;
     if (status != STATUS_OK || !options->trials || model->bare)
         return status;

@@ -49,12 +49,13 @@ typedef struct model_buffers {
 /* What was found of one of the engines that a model could run on. */
 enum {
     MODEL_ENGINES_MAX = 4,
+    MODEL_ENGINE_NAME_BYTES = 16,
     MODEL_ENGINE_SIZES = 3,
     MODEL_ENGINE_WHY_BYTES = 160,
     MODEL_ENGINES_TEXT_BYTES = 512
 };
 typedef struct {
-    const char *name;
+    char name[MODEL_ENGINE_NAME_BYTES];
     status_t status; /* OK: it runs, and agrees with the others */
     bool unfit;      /* it cannot stop or cut the model, as the mode that is asked for wants it */
     int64_t latency_ns
@@ -78,8 +79,10 @@ struct model {
     /* That loading it takes at most, as a trial (trial/trial.h) found; 0: it was not tried. */
     uint64_t loading_bytes;
     char without[MODEL_WITHOUT_BYTES]; /* engines that did not stand the trial, with commas */
-    bool corrects;                     /* not with an engine that asks us for the latency */
-    engine_model_t **on_device;        /* one for each device */
+    /* The engine that the trial measured as the fastest, as `engines` says; "": it did not measure. */
+    char fastest[MODEL_ENGINE_NAME_BYTES];
+    bool corrects;              /* not with an engine that asks us for the latency */
+    engine_model_t **on_device; /* one for each device */
     uint32_t on_device_count;
     const engine_model_info_t *info; /* of the first; that of all */
     const char *engine;              /* that it runs on; NULL until that is known */
@@ -126,8 +129,9 @@ struct model_load_options {
     bool use_cache;
     bool coarse; /* few sizes are measured; whoever loads it has the others measured later */
     bool afresh; /* of model_measure_again: what the model has, and what others found, counts for nothing */
-    trials_t *trials;     /* it is loaded by a process of its own first; NULL: here at once */
-    profile_memo_t *memo; /* what was measured of copies of it, for model_ready; NULL: nothing */
+    trials_t *trials;      /* it is loaded by a process of its own first; NULL: here at once */
+    bool beside_measuring; /* others may be measured while it is placed: a trial of it measures nothing */
+    profile_memo_t *memo;  /* what was measured of copies of it, for model_ready; NULL: nothing */
     const _Atomic(int64_t)
         *step_most_ns;  /* a measured batch that would take longer is not run; NULL: no matter */
     bool profile_later; /* neither prepares batch sizes nor finds a profile: the caller measures */

@@ -154,6 +154,14 @@ size_t blocks_room(const void *at)
     return room;
 }
 
+size_t blocks_kept_bytes(void)
+{
+    pthread_mutex_lock(&all.lock);
+    size_t bytes = all.kept_bytes;
+    pthread_mutex_unlock(&all.lock);
+    return bytes;
+}
+
 bool blocks_drop(void)
 {
     pthread_mutex_lock(&all.lock);

@@ -23,6 +23,9 @@ bool blocks_give(void *block);
 /* 0: it is none. */
 size_t blocks_room(const void *block);
 
+/* Given back and not taken since. */
+size_t blocks_kept_bytes(void);
+
 /* Those kept go back to the kernel. False: there was none. */
 bool blocks_drop(void);
 

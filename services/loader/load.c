@@ -3,7 +3,9 @@
 #include "base/proc_memory.h"
 #include "engine/auto/member.h"
 #include "engine/compile/describe.h"
+#include "loader/blocks.h"
 #include "loader/lack.h"
+#include "model/measure/choose_engine.h"
 #include "model/measure/profiler_bench.h"
 
 #include <dirent.h>
@@ -15,6 +17,9 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+/* What takes more than that part of the memory that there is is not on two engines at once. */
+enum { TWO_PART = 4 };
 
 static const _Atomic(int) never_stop;
 
@@ -111,31 +116,45 @@ static status_t run(const model_t *model, const model_load_options_t *options, u
     return status;
 }
 
-/* As a worker would, but for the turn in which it measures. */
+static status_t run_both(const model_t *model, const model_load_options_t *options, err_t *err)
+{
+    status_t status = run(model, options, 1, err);
+
+    return status == STATUS_OK && model->info->max_batch > 1
+               ? run(model, options, model->info->max_batch, err)
+               : status;
+}
+
+/* As a worker would, but for the turn in which it measures. What failed is off its engine. */
 static status_t try_here(model_t *model, const model_load_options_t *options, err_t *err)
 {
     status_t status = model_place(model, options, err);
 
     if (status != STATUS_OK)
         return status;
-    status = run(model, options, 1, err);
-    if (status == STATUS_OK && model->info->max_batch > 1)
-        status = run(model, options, model->info->max_batch, err);
-    model_unload(model, options->devices);
+    status = run_both(model, options, err);
+    if (status != STATUS_OK)
+        model_unload(model, options->devices);
     return status;
 }
 
 /* ---- All of them ---- */
 
 typedef struct {
-    const trial_request_t *request;
+    const trial_go_t *go;
     model_t *model;
     model_load_options_t options;
-    load_tell_fn tell;
-    void *arg;
+    const load_listener_t *listener;
     trial_answer_t *answer;
-    uint64_t before_bytes;
-    bool passed;
+    uint64_t held_bytes; /* before the engine that is being tried: by this process, and the one that leads */
+    struct {
+        const char *engine;
+        uint64_t bytes;
+    } took[2 * AUTO_MEMBERS_MAX]; /* at most, the model on each of those that were tried */
+    uint32_t took_count;
+    char told[TRIAL_ENGINE_BYTES]; /* that has passed; "": none */
+    bool heard;                    /* and the worker has done with it */
+    bool passed, lacked;           /* any engine; memory, while another had the model */
 } tries_t;
 
 /* It would do the same to a worker, which has no such limit. */
@@ -153,53 +172,160 @@ static void leave_out(trial_answer_t *answer, const char *engine, uint64_t lacke
 }
 
 /* What something wrong is known of comes behind the others. */
-static bool comes_first(const tries_t *t, const char *engine)
+static bool comes_behind(const tries_t *t, const char *engine)
 {
     char path[MODEL_PATH_BYTES];
     const engine_load_t what = {.name = t->model->name, .path = path};
     fault_t faults[FAULTS_ENGINES + 1];
 
-    if (t->passed)
-        return false;
     model_file_path(t->model, path);
     faults_find(&what, faults);
-    return !faults_of(faults, engine);
+    return faults_of(faults, engine);
 }
 
-static void tell_passed(const tries_t *t, const char *engine)
+/* Memory that others kept for it is its own. engine: valid until all are tried. */
+static void count_engine(tries_t *t, const char *engine)
 {
-    trial_answer_t answer = {.kind = TRIAL_PASSED, .peak_bytes = beyond(peak_bytes(), t->before_bytes)};
+    if (t->took_count == 2 * AUTO_MEMBERS_MAX)
+        return;
+    t->took[t->took_count].engine = engine;
+    t->took[t->took_count++].bytes = beyond(peak_bytes(), t->held_bytes);
+}
+
+/* engine: NULL is any. */
+static uint64_t took_bytes(const tries_t *t, const char *engine)
+{
+    uint64_t most_bytes = 0;
+
+    for (uint32_t i = 0; i < t->took_count; i++)
+        if ((!engine || strcmp(t->took[i].engine, engine) == 0) && t->took[i].bytes > most_bytes)
+            most_bytes = t->took[i].bytes;
+    return most_bytes;
+}
+
+static void tell_passed(tries_t *t, const char *engine)
+{
+    trial_answer_t answer = {.kind = TRIAL_PASSED, .peak_bytes = took_bytes(t, engine)};
 
     snprintf(answer.engine, sizeof(answer.engine), "%s", engine);
-    t->tell(t->arg, &answer);
+    memcpy(t->told, answer.engine, sizeof(t->told));
+    t->listener->tell(t->listener->arg, &answer);
+    t->heard = false;
 }
 
-/* What an engine says no to in order, it will say again to who loads the model. */
-static status_t try_engine(tries_t *t, const char *engine)
+/* What is measured now is not measured beside the worker's load. */
+static void wait_for_worker(tries_t *t)
+{
+    if (t->told[0] && !t->heard)
+        t->listener->wait(t->listener->arg);
+    t->heard = true;
+}
+
+static void begin_engine(tries_t *t, const char *engine)
 {
     trial_answer_t before = {.magic = TRIAL_MAGIC, .kind = TRIAL_ENGINE};
+
+    (void)malloc_trim(0);
+    t->held_bytes = beyond(proc_resident_bytes(), blocks_kept_bytes());
+    snprintf(before.engine, sizeof(before.engine), "%s", engine);
+    t->listener->tell(t->listener->arg, &before);
+    lack_forget();
+}
+
+/* What an engine says no to in order, it will say again to who loads the model. OK: it is on that engine. */
+static status_t try_engine(tries_t *t, const char *engine)
+{
     err_t why = {0};
 
-    if (describe_is_among(t->request->without, engine))
+    if (describe_is_among(t->answer->without, engine))
         return STATUS_UNSUPPORTED;
-    snprintf(before.engine, sizeof(before.engine), "%s", engine);
-    t->tell(t->arg, &before);
-    lack_forget();
+    begin_engine(t, engine);
     status_t status = try_here(t->model, &t->options, &why);
     uint64_t lacked_bytes = status == STATUS_OK ? 0 : lack_bytes();
     if (status == STATUS_NO_MEMORY || lacked_bytes)
         leave_out(t->answer, engine, lacked_bytes, &why);
-    (void)malloc_trim(0);
+    count_engine(t, engine);
+    t->passed |= status == STATUS_OK;
     return status;
 }
 
-static void try_one_of_several(tries_t *t, const char *engine)
+/* ---- The fastest of them ---- */
+
+static void on_begins(void *arg, const char *engine)
 {
-    if (try_engine(t, engine) != STATUS_OK)
-        return;
-    if (comes_first(t, engine))
+    tries_t *t = arg;
+
+    t->lacked |= lack_bytes() > 0;
+    begin_engine(t, engine);
+}
+
+static status_t on_loaded(void *arg, const char *engine, err_t *err)
+{
+    tries_t *t = arg;
+    status_t status = run_both(t->model, &t->options, err);
+
+    count_engine(t, engine);
+    wait_for_worker(t);
+    return status;
+}
+
+static void on_leads(void *arg, const char *engine)
+{
+    tries_t *t = arg;
+
+    if (strcmp(t->told, engine) != 0)
         tell_passed(t, engine);
-    t->passed = true;
+}
+
+static bool has_lacked(const tries_t *t)
+{
+    for (uint32_t i = 0; i < t->model->engine_count; i++)
+        if (t->model->engines[i].status == STATUS_NO_MEMORY)
+            return true;
+    return t->lacked || lack_bytes() > 0;
+}
+
+/* The model is on the first that passed, and then on none. False: one found no memory beside another, so that nothing is known of it. */
+static bool choose(tries_t *t)
+{
+    const choice_watch_t watch = {.begins = on_begins, .loaded = on_loaded, .leads = on_leads, .arg = t};
+    model_t *model = t->model;
+    uint32_t fastest = 0;
+
+    model->config.engine[0] = model->only_engine[0] = '\0';
+    status_t status = model_compare_engines(model, &t->options, &watch, &fastest, NULL);
+    bool lacked = has_lacked(t);
+    if (status == STATUS_OK && !lacked) {
+        trial_answer_t *answer = t->answer;
+        memcpy(answer->fastest, model->engines[fastest].name, sizeof(answer->fastest));
+        memcpy(answer->engines, model->engines, sizeof(answer->engines));
+        answer->engine_count = model->engine_count;
+    }
+    model_unload(model, t->options.devices);
+    return !lacked;
+}
+
+/* ---- In turn ---- */
+
+static bool may_choose(const tries_t *t)
+{
+    return t->go->profile_budget_ns > 0 && took_bytes(t, NULL) <= t->go->budget_bytes / TWO_PART;
+}
+
+/* True: no other is to be tried. */
+static bool try_one_of_several(tries_t *t, const char *engine)
+{
+    bool any_before = t->passed;
+
+    if (try_engine(t, engine) != STATUS_OK)
+        return false;
+    bool first = !any_before && !comes_behind(t, engine);
+    if (first && may_choose(t) && choose(t))
+        return true;
+    model_unload(t->model, t->options.devices);
+    if (first && !t->told[0])
+        tell_passed(t, engine);
+    return false;
 }
 
 /* The one that config.yaml or a kept profile names, or all that may be tried. */
@@ -208,12 +334,13 @@ static void try_engines(tries_t *t, const engine_ops_t *ops)
     char *named = t->model->config.engine;
 
     if (!ops->choice || named[0]) {
-        t->passed = try_engine(t, named[0] ? named : ops->name) == STATUS_OK;
+        (void)try_engine(t, named[0] ? named : ops->name);
         return;
     }
     for (size_t i = 0; i < AUTO_MEMBERS_MAX; i++) {
         snprintf(named, sizeof(t->model->config.engine), "%s", members_names[i]);
-        try_one_of_several(t, named);
+        if (try_one_of_several(t, members_names[i]))
+            break;
     }
     named[0] = '\0';
 }
@@ -225,20 +352,20 @@ static void answer_ok(trial_answer_t *answer)
     answer->engine[0] = answer->text[0] = '\0';
 }
 
-void load_try(const trial_request_t *request, model_t *model, model_devices_t *devices, load_tell_fn tell,
-              void *arg, trial_answer_t *answer)
+void load_try(const trial_request_t *request, const trial_go_t *go, model_t *model, model_devices_t *devices,
+              const load_listener_t *listener, trial_answer_t *answer)
 {
-    tries_t t = {.request = request,
-                 .model = model,
-                 .options = {.devices = devices, .stop = &never_stop},
-                 .tell = tell,
-                 .arg = arg,
-                 .answer = answer,
-                 .before_bytes = proc_resident_bytes()};
+    tries_t t = {
+        .go = go,
+        .model = model,
+        .options = {.devices = devices, .stop = &never_stop, .profile_budget_ns = go->profile_budget_ns},
+        .listener = listener,
+        .answer = answer};
 
     memcpy(answer->without, request->without, sizeof(answer->without));
+    memcpy(model->without, request->without, sizeof(model->without));
     try_engines(&t, devices->ops);
-    answer->peak_bytes = beyond(peak_bytes(), t.before_bytes);
+    answer->peak_bytes = took_bytes(&t, answer->fastest[0] ? answer->fastest : NULL);
     if (t.passed)
         answer_ok(answer);
 }

@@ -28,6 +28,18 @@ static void tell(void *arg, trial_answer_t *answer)
         _exit(1); /* nobody wants to know */
 }
 
+static void wait_for_worker(void *arg)
+{
+    trial_loaded_t loaded;
+
+    (void)arg;
+    if (companion_get(STDIN_FILENO, &loaded, sizeof(loaded), &endless) != STATUS_OK ||
+        loaded.magic != TRIAL_MAGIC)
+        _exit(1);
+}
+
+static const load_listener_t worker = {.tell = tell, .wait = wait_for_worker};
+
 static void tell_error(trial_kind_t kind, const err_t *why)
 {
     trial_answer_t answer = {.kind = kind, .status = why->code};
@@ -122,7 +134,7 @@ static status_t try(const trial_request_t *request, const trial_go_t *go, model_
     if (request->graph_only)
         load_graph(model, &answer);
     else
-        load_try(request, model, &devices, tell, NULL, &answer);
+        load_try(request, go, model, &devices, &worker, &answer);
     tell(NULL, &answer);
     return STATUS_OK;
 }

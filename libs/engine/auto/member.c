@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *const members_names[AUTO_MEMBERS_MAX] = {"onnxruntime", "onednn", "openvino"};
+const char *const members_names[AUTO_MEMBERS_MAX] = {"onnxruntime", "openvino", "onednn"};
 
 /* ---- Engines ---- */
 

@@ -21,6 +21,7 @@ typedef struct {
     model_t *model;
     const model_load_options_t *options;
     const engine_choice_t *choice;
+    const choice_watch_t *watch;
     agreement_t agreement; /* with the first that ran */
     uint32_t sizes[MODEL_ENGINE_SIZES], size_count;
 } chooser_t;
@@ -76,16 +77,48 @@ static bool fits_mode(const chooser_t *c, err_t *why)
     return cuts.cut_count > 0;
 }
 
+static void name_it(const chooser_t *c, uint32_t which, status_t status, model_engine_t *found)
+{
+    *found = (model_engine_t){.status = status};
+    snprintf(found->name, sizeof(found->name), "%s", c->choice->name(c->model->on_device[0], which));
+}
+
+/* What was prepared was prepared on the first. */
+static status_t prepare_again(model_t *model, const model_load_options_t *options, err_t *err)
+{
+    if (options->profile_later)
+        return STATUS_OK;
+    free(model->batch_bytes);
+    model->batch_bytes = NULL;
+    status_t status = model_prepare(model, options, err);
+    return status == STATUS_OK ? memory_take(model, options->devices, err) : status;
+}
+
+/* The one that the model was placed on is on it, and is told nobody. */
+static status_t put_on(const chooser_t *c, uint32_t which, err_t *err)
+{
+    engine_model_t *on = c->model->on_device[0];
+    const choice_watch_t *watch = c->choice->used(on) == which ? NULL : c->watch;
+    const char *name = c->choice->name(on, which);
+
+    if (watch && watch->begins)
+        watch->begins(watch->arg, name);
+    status_t status = c->choice->use(on, which, err);
+    if (status == STATUS_OK && watch)
+        status = prepare_again(c->model, c->options, err);
+    return status == STATUS_OK && watch && watch->loaded ? watch->loaded(watch->arg, name, err) : status;
+}
+
 /* OK: `found` says how fast it is, or why it is left out. */
 static status_t try_engine(chooser_t *c, uint32_t which, model_engine_t *found, err_t *err)
 {
     profiler_t profiler = model_profiler_of_largest(c->model, c->options);
     err_t why = {0};
 
-    *found = (model_engine_t){.name = c->choice->name(c->model->on_device[0], which)};
+    name_it(c, which, STATUS_OK, found);
     if (atomic_load(c->options->stop))
         return err_set(err, STATUS_CANCELLED, "stopped");
-    status_t status = c->choice->use(c->model->on_device[0], which, &why);
+    status_t status = put_on(c, which, &why);
     if (status == STATUS_OK)
         status = agreement_check(&c->agreement, &profiler, &why);
     if (status == STATUS_OK)
@@ -163,7 +196,7 @@ static uint32_t fastest(const model_t *model, uint32_t first)
 
     for (uint32_t n = 0; n <= model->engine_count; n++) {
         uint32_t i = n == 0 ? first : n - 1;
-        if (!model->engines[i].name || model->engines[i].status != STATUS_OK)
+        if (!model->engines[i].name[0] || model->engines[i].status != STATUS_OK)
             continue;
         if (best == UINT32_MAX || is_better(model, i, best))
             best = i;
@@ -225,8 +258,7 @@ static const char *settled(const chooser_t *c, const model_engine_t *found)
 
 static void leave_out(const chooser_t *c, uint32_t which, const char *why, model_engine_t *found)
 {
-    *found =
-        (model_engine_t){.name = c->choice->name(c->model->on_device[0], which), .status = STATUS_CANCELLED};
+    name_it(c, which, STATUS_CANCELLED, found);
     snprintf(found->why, sizeof(found->why), "not tried: %s", why);
 }
 
@@ -241,6 +273,14 @@ static status_t keep_fastest(const chooser_t *c, uint32_t first, err_t *err)
         if (status == STATUS_OK && i != c->choice->used(on))
             c->choice->leave(on, i);
     return status;
+}
+
+static void tell_leads(const chooser_t *c, uint32_t first)
+{
+    uint32_t best = fastest(c->model, first);
+
+    if (c->watch && c->watch->leads && best != UINT32_MAX)
+        c->watch->leads(c->watch->arg, c->model->engines[best].name);
 }
 
 /* The one that a model is tried on first: where it is to be cut or stopped, that which cuts finest; else the one that it was
@@ -267,35 +307,44 @@ static status_t try_beside_best(chooser_t *c, uint32_t first, uint32_t which, er
     return status;
 }
 
+static status_t measure_others(chooser_t *c, uint32_t first, err_t *err)
+{
+    model_t *model = c->model;
+    const char *enough = settled(c, &model->engines[first]);
+    status_t status = keep_fastest(c, first, err);
+
+    for (uint32_t i = 0; status == STATUS_OK && i < model->engine_count; i++) {
+        if (i == first)
+            continue;
+        if (enough) {
+            leave_out(c, i, enough, &model->engines[i]);
+            continue;
+        }
+        tell_leads(c, first);
+        status = try_beside_best(c, first, i, err);
+        if (status == STATUS_OK)
+            status = keep_fastest(c, first, err);
+    }
+    return status;
+}
+
 static status_t measure_all(chooser_t *c, uint32_t *chosen, err_t *err)
 {
     model_t *model = c->model;
     uint32_t count = c->choice->count(model->on_device[0]), first = first_of(c);
-    status_t status = STATUS_OK;
 
-    if (count > MODEL_ENGINES_MAX)
-        count = MODEL_ENGINES_MAX;
     memset(model->engines, 0, sizeof(model->engines));
-    model->engine_count = count;
+    model->engine_count = count < MODEL_ENGINES_MAX ? count : MODEL_ENGINES_MAX;
     c->size_count = sizes_of(model->info->max_batch, c->sizes);
-    status = try_engine(c, first, &model->engines[first], err);
-    const char *enough = settled(c, &model->engines[first]);
-    for (uint32_t i = 0; status == STATUS_OK && i < count; i++) {
-        if (i != first && enough)
-            leave_out(c, i, enough, &model->engines[i]);
-        else if (i != first)
-            status = try_beside_best(c, first, i, err);
-        if (status == STATUS_OK)
-            status = keep_fastest(c, first, err);
-    }
+    status_t status = try_engine(c, first, &model->engines[first], err);
+    if (status == STATUS_OK)
+        status = measure_others(c, first, err);
     agreement_dispose(&c->agreement);
     if (status != STATUS_OK)
         return status;
     *chosen = fastest(model, first);
-    if (*chosen == UINT32_MAX)
-        return err_set(err, model->engines[first].status, "%s", model->engines[first].why);
-    tell(c, *chosen);
-    return STATUS_OK;
+    return *chosen == UINT32_MAX ? err_set(err, model->engines[first].status, "%s", model->engines[first].why)
+                                 : STATUS_OK;
 }
 
 /* ---- What need not be measured ---- */
@@ -306,6 +355,17 @@ static const char *known_engine(const chooser_t *c, char word[PROFILE_CACHE_WORD
     if (c->model->only_engine[0])
         return c->model->only_engine;
     return model_known_engine(c->model, c->options, word) ? word : NULL;
+}
+
+/* As a trial found, if it did: of the engine that it named. */
+static bool was_measured(chooser_t *c, uint32_t which)
+{
+    model_t *model = c->model;
+
+    if (!model->fastest[0] || strcmp(model->fastest, c->choice->name(model->on_device[0], which)) != 0)
+        return false;
+    c->size_count = sizes_of(model->info->max_batch, c->sizes);
+    return true;
 }
 
 /* ---- Onto it ---- */
@@ -323,15 +383,13 @@ static status_t use_everywhere(const chooser_t *c, const char *name, err_t *err)
     return STATUS_OK;
 }
 
-/* What was prepared was prepared on the first. */
-static status_t prepare_again(model_t *model, const model_load_options_t *options, err_t *err)
+status_t model_compare_engines(model_t *model, const model_load_options_t *options,
+                               const choice_watch_t *watch, uint32_t *best, err_t *err)
 {
-    if (options->profile_later)
-        return STATUS_OK;
-    free(model->batch_bytes);
-    model->batch_bytes = NULL;
-    status_t status = model_prepare(model, options, err);
-    return status == STATUS_OK ? memory_take(model, options->devices, err) : status;
+    chooser_t c = {
+        .model = model, .options = options, .choice = options->devices->ops->choice, .watch = watch};
+
+    return measure_all(&c, best, err);
 }
 
 status_t model_choose_engine(model_t *model, const model_load_options_t *options, err_t *err)
@@ -351,9 +409,12 @@ status_t model_choose_engine(model_t *model, const model_load_options_t *options
         c.choice->use(model->on_device[0], find(&c, known), &why) == STATUS_OK &&
         (model->config.engine[0] || fits_mode(&c, &why)))
         chosen = find(&c, known);
-    status_t status = chosen == UINT32_MAX ? measure_all(&c, &chosen, err) : STATUS_OK;
+    bool measures = chosen == UINT32_MAX;
+    status_t status = measures ? measure_all(&c, &chosen, err) : STATUS_OK;
     if (status != STATUS_OK)
         return status;
+    if (measures || was_measured(&c, chosen))
+        tell(&c, chosen);
     model->engine = c.choice->name(model->on_device[0], chosen);
     status = use_everywhere(&c, model->engine, err);
     return status == STATUS_OK && chosen != first ? prepare_again(model, options, err) : status;

@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "base/proc_memory.h"
 #include "model/measure/kept_profile.h"
+#include "model/measure/profiler.h"
 #include "model/trial/wire.h"
 
 #include <pthread.h>
@@ -19,7 +20,9 @@
 #include <unistd.h>
 
 enum {
-    ATTEMPTS_MAX = 4,  /* each without one more of the engines, of which there are three */
+    ATTEMPTS_MAX =
+        5, /* each without one more of the engines, of which there are three, or the first without choosing */
+    TRIED_MAX = 16,
     UNREAPED_MAX = 64, /* loaders in a sleep of the kernel's; beyond it nothing is tried until one wakes */
     EARLY_PART = 4, /* what takes more than that part of the memory that is left is not in it twice at once */
 };
@@ -30,6 +33,14 @@ enum {
 /* How often one that waits for its turn looks whether it is still wanted. */
 #define TURN_LOOK_NS (100 * NS_PER_MS)
 
+/* What stood its trial on all engines: a copy need not. */
+typedef struct {
+    char hash[PROFILE_CACHE_TEXT_BYTES]; /* "": none yet */
+    char engine[MODEL_ENGINE_NAME_BYTES];
+    uint32_t max_batch;
+    uint64_t loading_bytes;
+} tried_t;
+
 struct trials {
     trials_options_t options;
     pthread_mutex_t lock;
@@ -38,6 +49,8 @@ struct trials {
     pid_t unreaped[UNREAPED_MAX];
     uint32_t unreaped_count;
     bool told_unfiltered;
+    tried_t tried[TRIED_MAX];
+    uint32_t tried_next; /* takes the place of the oldest */
 };
 
 /* One model, one loader. */
@@ -46,7 +59,9 @@ typedef struct {
     model_t *model;
     const model_load_options_t *options;
     const trial_early_t *early;
-    int64_t early_ns; /* that it took */
+    int64_t early_ns;     /* that it took */
+    uint64_t early_bytes; /* that were taken from the loader's for it */
+    bool chooses;
     companion_t loader;
     companion_patience_t patience;
     bool has_turn;
@@ -189,8 +204,13 @@ static bool is_sound(trial_answer_t *answer)
 {
     answer->engine[sizeof(answer->engine) - 1] = answer->without[sizeof(answer->without) - 1] = '\0';
     answer->hash[sizeof(answer->hash) - 1] = answer->text[sizeof(answer->text) - 1] = '\0';
+    answer->fastest[sizeof(answer->fastest) - 1] = '\0';
+    for (uint32_t i = 0; i < MODEL_ENGINES_MAX; i++) {
+        model_engine_t *engine = &answer->engines[i];
+        engine->name[sizeof(engine->name) - 1] = engine->why[sizeof(engine->why) - 1] = '\0';
+    }
     return answer->magic == TRIAL_MAGIC && answer->kind >= TRIAL_FILES && answer->kind <= TRIAL_DONE &&
-           answer->status <= STATUS_LIMITED;
+           answer->status <= STATUS_LIMITED && answer->engine_count <= MODEL_ENGINES_MAX;
 }
 
 static uint64_t of_model(const trial_answer_t *answer)
@@ -214,20 +234,36 @@ static bool take_from(pid_t loader, uint64_t bytes)
     return prlimit(loader, RLIMIT_DATA, &most, NULL) == 0;
 }
 
-static void tell_passed(attempt_t *attempt)
+static void load_early(attempt_t *attempt)
 {
     model_t *model = attempt->model;
-    uint64_t bytes = of_model(&attempt->answer);
+    uint64_t bytes = of_model(&attempt->answer), had = attempt->early_bytes;
 
     if (!attempt->early || bytes > attempt->budget_bytes / EARLY_PART ||
-        !take_from(attempt->loader.pid, bytes))
+        (bytes > had && !take_from(attempt->loader.pid, bytes - had)))
         return;
     int64_t begin_ns = clock_now_ns();
+    attempt->early_bytes = bytes > had ? bytes : had;
     model->loading_bytes = bytes;
     attempt->early->passed(attempt->early->arg, attempt->answer.engine);
     int64_t took_ns = clock_now_ns() - begin_ns;
     attempt->early_ns += took_ns;
     attempt->patience.until_ns += took_ns;
+}
+
+/* One that has gone is noticed where it is listened to. */
+static void tell_loaded(const attempt_t *attempt)
+{
+    const trial_loaded_t loaded = {.magic = TRIAL_MAGIC};
+
+    if (attempt->chooses)
+        (void)companion_put(attempt->loader.in, &loaded, sizeof(loaded), &attempt->patience);
+}
+
+static void on_passed(attempt_t *attempt)
+{
+    load_early(attempt);
+    tell_loaded(attempt);
 }
 
 /* IO: it has died; INTERNAL: it talks nonsense. */
@@ -246,8 +282,45 @@ static status_t hear(attempt_t *attempt, trial_kind_t wanted)
         if (answer->kind == TRIAL_ENGINE)
             memcpy(attempt->engine, answer->engine, sizeof(attempt->engine));
         if (answer->kind == TRIAL_PASSED && wanted == TRIAL_DONE)
-            tell_passed(attempt);
+            on_passed(attempt);
     }
+}
+
+/* ---- What was tried before ---- */
+
+static bool is_same(const tried_t *tried, const model_t *model)
+{
+    return strcmp(tried->hash, model->hash) == 0 && strcmp(tried->engine, model->config.engine) == 0 &&
+           tried->max_batch == model->config.max_batch;
+}
+
+/* Here, since this program began. */
+static bool was_tried(trials_t *trials, model_t *model)
+{
+    bool found = false;
+
+    pthread_mutex_lock(&trials->lock);
+    for (uint32_t i = 0; model->hash[0] && !found && i < TRIED_MAX; i++) {
+        found = is_same(&trials->tried[i], model);
+        if (found)
+            model->loading_bytes = trials->tried[i].loading_bytes;
+    }
+    pthread_mutex_unlock(&trials->lock);
+    return found;
+}
+
+/* What ran out of memory may find some another time, and is not kept. */
+static void note_tried(trials_t *trials, const model_t *model)
+{
+    tried_t *tried = &trials->tried[trials->tried_next];
+
+    if (model->without[0])
+        return;
+    memcpy(tried->hash, model->hash, sizeof(tried->hash));
+    snprintf(tried->engine, sizeof(tried->engine), "%s", model->config.engine);
+    tried->max_batch = model->config.max_batch;
+    tried->loading_bytes = model->loading_bytes;
+    trials->tried_next = (trials->tried_next + 1) % TRIED_MAX;
 }
 
 static bool is_known(attempt_t *attempt)
@@ -256,8 +329,38 @@ static bool is_known(attempt_t *attempt)
 
     memcpy(model->hash, attempt->answer.hash, sizeof(model->hash));
     model->loading_bytes = 0;
-    return attempt->options->use_cache &&
-           kept_profile_tried(model, attempt->options->devices, &model->loading_bytes);
+    return (attempt->options->use_cache &&
+            kept_profile_tried(model, attempt->options->devices, &model->loading_bytes)) ||
+           was_tried(attempt->trials, model);
+}
+
+/* ---- The trial ---- */
+
+/* Somebody would be kept waiting, or be measured in place of the model. */
+static bool is_quiet(const model_load_options_t *options)
+{
+    const model_devices_t *devices = options->devices;
+    int64_t now_ns = clock_now_ns();
+
+    for (uint32_t i = 0; i < devices->count; i++) {
+        int64_t granted_ns = atomic_load(&devices->list[i].granted_ns);
+        if (atomic_load(&devices->list[i].batches) > 0 ||
+            (granted_ns && now_ns - granted_ns < PROFILER_QUIET_NS))
+            return false;
+    }
+    return !options->beside_measuring;
+}
+
+/* The engine is to be chosen, and nothing but latency is asked of it. */
+static bool shall_choose(const attempt_t *attempt)
+{
+    const model_load_options_t *options = attempt->options;
+    char engine[PROFILE_CACHE_WORD_BYTES] = "";
+
+    if (options->use_cache)
+        kept_profile_engine(attempt->model, options->devices, engine);
+    return attempt->chooses && options->devices->ops->choice && !attempt->model->config.engine[0] &&
+           !engine[0] && model_asked_mode(attempt->model, options) == MODE_WHOLE && is_quiet(options);
 }
 
 static status_t let_load(attempt_t *attempt)
@@ -268,6 +371,9 @@ static status_t let_load(attempt_t *attempt)
 
     if (status != STATUS_OK)
         return status;
+    go.profile_budget_ns = shall_choose(attempt) ? attempt->options->profile_budget_ns : 0;
+    attempt->chooses = go.profile_budget_ns > 0;
+    attempt->patience.until_ns += go.profile_budget_ns;
     go.used_bytes = used_bytes(attempt);
     attempt->budget_bytes = go.budget_bytes = left_bytes(devices, go.used_bytes);
     go.memory_bytes = devices->ops->describe ? 0 : devices->memory_bytes;
@@ -355,7 +461,11 @@ static void take_answer(attempt_t *attempt)
 
     memcpy(model->without, answer->without, sizeof(model->without));
     model->loading_bytes = of_model(answer);
+    memcpy(model->fastest, answer->fastest, sizeof(model->fastest));
+    memcpy(model->engines, answer->engines, sizeof(model->engines));
+    model->engine_count = answer->engine_count;
     pthread_mutex_lock(&trials->lock);
+    note_tried(trials, model);
     bool tell = answer->unfiltered && !trials->told_unfiltered;
     trials->told_unfiltered |= answer->unfiltered;
     pthread_mutex_unlock(&trials->lock);
@@ -363,8 +473,25 @@ static void take_answer(attempt_t *attempt)
         log_warn("loader_calls_not_filtered", LOG_STR("reason", "this kernel has no seccomp filters"));
 }
 
-/* `died`: on an engine, which another loader can do without. */
-static status_t try_once(attempt_t *attempt, bool *known, bool *died, err_t *err)
+typedef enum {
+    END_SAID,           /* it answered, or nothing else could come of another one */
+    END_DIED,           /* on an engine, which another loader can do without */
+    END_LACKED_FOR_TWO, /* two engines had the model, and one alone may find enough */
+} end_t;
+
+/* What an engine does that finds no memory is said before it dies of it, but for what the kernel kills. */
+static end_t end_of(const attempt_t *attempt, status_t talked, const int *how)
+{
+    const trial_answer_t *answer = &attempt->answer;
+    bool crashed = talked == STATUS_OK && answer->kind == TRIAL_ENGINE;
+
+    if (!attempt->engine[0] || (talked != STATUS_IO && !crashed))
+        return END_SAID;
+    bool lacked = crashed || (how && WIFSIGNALED(*how) && WTERMSIG(*how) == SIGKILL);
+    return attempt->chooses && lacked ? END_LACKED_FOR_TWO : END_DIED;
+}
+
+static status_t try_once(attempt_t *attempt, bool *known, end_t *end, err_t *err)
 {
     trials_t *trials = attempt->trials;
     int how = 0;
@@ -378,7 +505,7 @@ static status_t try_once(attempt_t *attempt, bool *known, bool *died, err_t *err
     give_turn(attempt);
     if (!dead)
         leave_for_later(trials, attempt->loader.pid);
-    *died = talked == STATUS_IO && attempt->engine[0];
+    *end = end_of(attempt, talked, dead ? &how : NULL);
     if (talked != STATUS_OK || attempt->answer.status != STATUS_OK)
         return in_words(attempt, talked, dead ? &how : NULL, err);
     if (!*known)
@@ -389,7 +516,8 @@ static status_t try_once(attempt_t *attempt, bool *known, bool *died, err_t *err
 /* ---- Engines that kill ---- */
 
 /* Whether another could take its place. */
-static bool leave_out(model_t *model, const model_load_options_t *options, const char *engine)
+static bool leave_out(model_t *model, const model_load_options_t *options, const char *engine,
+                      const err_t *why)
 {
     size_t len = strlen(model->without);
 
@@ -397,33 +525,32 @@ static bool leave_out(model_t *model, const model_load_options_t *options, const
         len + strlen(engine) + 2 > sizeof(model->without))
         return false;
     snprintf(model->without + len, sizeof(model->without) - len, "%s%s", len ? "," : "", engine);
-    return true;
-}
-
-static void tell_left_out(const model_t *model, const char *engine, const err_t *why)
-{
     log_warn("engine_left_out", LOG_STR("model", model->name), LOG_STR("engine", engine), LOG_ERR(why));
+    return true;
 }
 
 status_t trial_of(trials_t *trials, model_t *model, const model_load_options_t *options,
                   const trial_early_t *early, err_t *err)
 {
-    bool known = false, died = true;
+    bool known = false, chooses = true;
     int64_t begin_ns = clock_now_ns(), early_ns = 0;
     err_t why = {0};
     status_t status = reap_old(trials, err);
 
     if (status != STATUS_OK)
         return status;
-    model->without[0] = '\0';
-    for (uint32_t i = 0; i < ATTEMPTS_MAX && died; i++) {
-        attempt_t attempt = {.trials = trials, .model = model, .options = options, .early = early};
+    model->without[0] = model->fastest[0] = '\0';
+    model->engine_count = 0;
+    for (uint32_t i = 0; i < ATTEMPTS_MAX; i++) {
+        attempt_t attempt = {
+            .trials = trials, .model = model, .options = options, .early = early, .chooses = chooses};
+        end_t end = END_SAID;
         attempt.patience = (companion_patience_t){.stopped = is_stopped, .arg = &attempt};
-        status = try_once(&attempt, &known, &died, &why);
+        status = try_once(&attempt, &known, &end, &why);
         early_ns += attempt.early_ns;
-        died = died && leave_out(model, options, attempt.engine);
-        if (died)
-            tell_left_out(model, attempt.engine, &why);
+        chooses = chooses && end != END_LACKED_FOR_TWO;
+        if (end == END_SAID || (end == END_DIED && !leave_out(model, options, attempt.engine, &why)))
+            break;
     }
     if (status != STATUS_OK) {
         if (err)
@@ -431,7 +558,8 @@ status_t trial_of(trials_t *trials, model_t *model, const model_load_options_t *
         return status;
     }
     log_info("model_tried", LOG_STR("model", model->name), LOG_STR("before", known ? "yes" : "no"),
-             LOG_STR("without", model->without), LOG_U64("loading_mib", model->loading_bytes >> 20),
+             LOG_STR("without", model->without), LOG_STR("fastest", model->fastest),
+             LOG_U64("loading_mib", model->loading_bytes >> 20),
              LOG_MS("took_ms", clock_now_ns() - begin_ns - early_ns), LOG_MS("meanwhile_ms", early_ns));
     return STATUS_OK;
 }

@@ -5,12 +5,15 @@
  *   model ──▶ files checked and hashed, in the loader ──▶ tried before (a kept profile says so)? ──▶ loaded here
  *                                                     └─▶ loaded there on each engine, one run of 1 and of the largest batch ──▶ loaded here
  *
- * Of several engines the first that passed may be loaded here while the others are still tried there:
+ * Of several engines the fastest is found there, too, and while others are still to be tried the fastest so far is loaded here:
  *
- *   loader   onnxruntime │ onednn │ openvino │
- *   here                 │ onnxruntime       │ measured, with those that passed
+ *   loader   onnxruntime, measured │ openvino   │ measured: faster │ onednn     │ measured: no    │
+ *   here                           │ onnxruntime│                  │ openvino   │                 │ ready
  *
- * Both then have the memory that is left between them, and what the first took is taken from what the loader may.
+ * Both then have the memory that is left between them, and what is loaded here is taken from what the loader may. Nothing is loaded here while
+ * there is measured. Where others are served or measured beside it, or the model's mode asks more of an engine than to be fast, or two engines do not find
+ * room at once, each is tried alone there, the first that passed is loaded here meanwhile, and the choice is made here
+ * (measure/choose_engine.h).
  *
  * Threads: any number may try models; what is not known is loaded by one loader at a time, so that each has all that is left.
  */
@@ -34,7 +37,7 @@ status_t trials_create(const trials_options_t *options, trials_t **trials, err_t
 /* No trial may be under way. NULL is fine. */
 void trials_destroy(trials_t *trials);
 
-/* Called with the first engine that passed, once for each loader, while the others are tried; hash, without and loading_bytes are then those of what was
+/* Called with the first engine that passed, and with each that is the fastest so far, while others are tried; hash, without and loading_bytes are then those of what was
  * tried so far. What it does takes no time of the loader's. */
 typedef struct {
     void (*passed)(void *arg, const char *engine);
@@ -42,7 +45,8 @@ typedef struct {
 } trial_early_t;
 
 /*
- * Sets hash, loading_bytes and without of the model, which is not loaded. What it says of a model that is refused names the cause: NO_MEMORY,
+ * Sets hash, loading_bytes and without of the model, which is not loaded, and, of one that was measured, fastest and engines. What has stood its trial
+ * since `trials` was created, or as a kept profile says, is not tried again. What it says of a model that is refused names the cause: NO_MEMORY,
  * with the sizes; DEADLINE_EXCEEDED; INVALID_ARGUMENT (a file that is none, a call that is not allowed); INTERNAL (it crashed);
  * CANCELLED when *options->stop was set, within a tenth of a second of that and of `early`. early: NULL is nobody. A model that its engines refuse in order is OK here: who loads it is told why.
  */

@@ -6,8 +6,12 @@
  *                    ◀─────────────── TRIAL_FILES   they are regular, and could be read in time: their hash
  *   trial_go_t      ───────────────────────▶        (closes instead, if a model of that hash was tried before)
  *                    ◀────────────── TRIAL_ENGINE   each engine, before it is tried
- *                    ◀────────────── TRIAL_PASSED   the first that stood it, if a worker would begin with it and others are still to come
+ *                    ◀────────────── TRIAL_PASSED   one that stood it, if a worker would begin with it and others are still to come
+ *   trial_loaded_t  ───────────────────────▶        as it chooses: whatever the worker did of that, it has done
  *                    ◀──────────────── TRIAL_DONE   how it went
+ *
+ * A loader that chooses measures the engines, too. It says that one has passed when it is the fastest so far, and measures the next once the worker
+ * has loaded that; what it found is in TRIAL_DONE.
  *
  * An answer of another status than OK is the last one, whichever it is.
  */
@@ -16,7 +20,7 @@
 
 #include "model/model.h"
 
-enum { TRIAL_ENGINE_BYTES = 16 };
+enum { TRIAL_ENGINE_BYTES = MODEL_ENGINE_NAME_BYTES };
 
 static const uint64_t TRIAL_MAGIC = 0x6665726d6c6f6164; /* "fermload" */
 
@@ -39,7 +43,12 @@ typedef struct {
     uint64_t budget_bytes; /* what it may take */
     uint64_t memory_bytes,
         used_bytes; /* of the device (model_devices_t), so that a refusal reads as that of a load */
+    int64_t profile_budget_ns; /* that of the load, if it chooses the engine; 0: it does not */
 } trial_go_t;
+
+typedef struct {
+    uint64_t magic;
+} trial_loaded_t;
 
 typedef enum { TRIAL_FILES = 1, TRIAL_ENGINE, TRIAL_PASSED, TRIAL_DONE } trial_kind_t;
 
@@ -54,6 +63,9 @@ typedef struct {
         [MODEL_WITHOUT_BYTES]; /* TRIAL_DONE: engines that ran out of memory, those of the request among them */
     char hash[PROFILE_CACHE_TEXT_BYTES]; /* TRIAL_FILES */
     char text[ERR_TEXT_BYTES];           /* not OK */
+    char fastest[TRIAL_ENGINE_BYTES];    /* TRIAL_DONE: of `engines`; "": it has not chosen */
+    uint32_t engine_count;
+    model_engine_t engines[MODEL_ENGINES_MAX];
 } trial_answer_t;
 
 /*

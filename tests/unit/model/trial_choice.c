@@ -41,3 +41,148 @@ Test(trial_choice, a_model_that_was_loaded_meanwhile_does_not_go_on_an_engine_th
     cr_expect(rig_says(&rig, "did not stand loading"), "%s", rig.err.text);
     rig_end(&rig);
 }
+
+/* ---- Measured where it is tried ---- */
+
+static void expect_found(const rig_t *rig, const char *engine, status_t status)
+{
+    uint32_t i = 0;
+
+    while (i < rig->model->engine_count && strcmp(rig->model->engines[i].name, engine) != 0)
+        i++;
+    cr_assert_lt(i, rig->model->engine_count, "nothing is known of %s", engine);
+    cr_expect_eq(rig->model->engines[i].status, status, "%s", rig->model->engines[i].why);
+    cr_expect_eq(rig->model->engines[i].latency_ns[0] > 0, status == STATUS_OK);
+}
+
+Test(trial_choice, of_a_small_model_the_first_engine_is_enough)
+{
+    heard_t heard;
+    rig_t rig;
+
+    rig_start(&rig, LOADER, 60 * NS_PER_S, "auto");
+    rig.options.profile_budget_ns = 400 * NS_PER_MS;
+    cr_assert_eq(rig_try_early(&rig, &heard), STATUS_OK, "%s", rig.err.text);
+    cr_expect_eq(heard.times, 0, "others are not tried, and it is loaded once all is known");
+    cr_expect_str_eq(rig.model->fastest, "onnxruntime");
+    expect_found(&rig, "onnxruntime", STATUS_OK);
+    expect_found(&rig, "onednn", STATUS_CANCELLED);
+    rig_end(&rig);
+}
+
+Test(trial_choice, a_model_that_may_take_no_time_is_measured_on_each_and_loaded_on_the_fastest)
+{
+    rig_t rig;
+
+    rig_start(&rig, LOADER, 60 * NS_PER_S, "auto");
+    rig_make_urgent(&rig);
+    cr_assert_eq(model_load(rig.model, &rig.options, &rig.err), STATUS_OK, "%s", rig.err.text);
+    expect_found(&rig, "onnxruntime", STATUS_OK);
+    expect_found(&rig, "onednn", STATUS_OK);
+    cr_assert_neq(rig.model->fastest[0], '\0');
+    cr_expect_str_eq(rig.model->engine, rig.model->fastest);
+    cr_expect_not_null(strstr(rig.model->engines_text, "onednn: 1: "), "%s", rig.model->engines_text);
+    rig_end(&rig);
+}
+
+/* It has nothing of its own to say of engines then. */
+Test(trial_choice, a_copy_is_not_tried_again)
+{
+    heard_t heard;
+    rig_t rig;
+
+    rig_start(&rig, LOADER, 60 * NS_PER_S, "auto");
+    rig_make_urgent(&rig);
+    cr_assert_eq(rig_try_early(&rig, &heard), STATUS_OK, "%s", rig.err.text);
+    cr_expect_geq(heard.times, 1);
+    cr_expect_neq(rig.model->fastest[0], '\0');
+    uint64_t bytes = rig.model->loading_bytes;
+    cr_assert_eq(rig_try_early(&rig, &heard), STATUS_OK, "%s", rig.err.text);
+    cr_expect_eq(heard.times, 0);
+    cr_expect_str_eq(rig.model->fastest, "");
+    cr_expect_eq(rig.model->loading_bytes, bytes);
+    rig_end(&rig);
+}
+
+static void expect_not_measured(rig_t *rig)
+{
+    rig->options.profile_budget_ns = 400 * NS_PER_MS;
+    cr_expect_eq(rig_try(rig), STATUS_OK, "%s", rig->err.text);
+    cr_expect_str_eq(rig->model->fastest, "");
+    cr_expect_eq(rig->model->engine_count, 0);
+    rig_end(rig);
+}
+
+Test(trial_choice, beside_others_that_are_measured_nothing_is)
+{
+    rig_t rig;
+
+    rig_start(&rig, LOADER, 60 * NS_PER_S, "auto");
+    rig.options.beside_measuring = true;
+    expect_not_measured(&rig);
+}
+
+Test(trial_choice, beside_others_that_are_served_nothing_is)
+{
+    rig_t rig;
+
+    rig_start(&rig, LOADER, 60 * NS_PER_S, "auto");
+    atomic_store(&rig.devices.list[0].batches, 1);
+    expect_not_measured(&rig);
+}
+
+/* What the loader says is what is told, and nothing is measured again: 1 ns would not come of that. */
+Test(trial_choice, what_was_measured_on_trial_is_not_measured_again)
+{
+    static trial_answer_t answers[] = {{.magic = TRIAL_MAGIC, .kind = TRIAL_FILES, .hash = "h"},
+                                       {.magic = TRIAL_MAGIC, .kind = TRIAL_PASSED, .engine = "onnxruntime"},
+                                       {.magic = TRIAL_MAGIC,
+                                        .kind = TRIAL_DONE,
+                                        .fastest = "onednn",
+                                        .engine_count = 2,
+                                        .engines = {{.name = "onnxruntime", .latency_ns = {2, 3, 4}},
+                                                    {.name = "onednn", .latency_ns = {1, 2, 3}}}}};
+    rig_t rig;
+
+    rig_start(&rig, a_player(answers, 3, "", "exec sleep 1000"), 60 * NS_PER_S, "auto");
+    rig.options.profile_budget_ns = 400 * NS_PER_MS;
+    cr_assert_eq(model_load(rig.model, &rig.options, &rig.err), STATUS_OK, "%s", rig.err.text);
+    cr_expect_str_eq(rig.model->engine, "onednn");
+    cr_expect_str_eq(rig.model->engines_text, "onnxruntime: 1: 2e-06, 4: 3e-06, 32: 4e-06 ms; onednn: 1: "
+                                              "1e-06, 4: 2e-06, 32: 3e-06 ms");
+    rig_end(&rig);
+}
+
+/* ---- Memory for two ---- */
+
+static const trial_answer_t files = {.magic = TRIAL_MAGIC, .kind = TRIAL_FILES, .hash = "h"},
+                            begins = {.magic = TRIAL_MAGIC, .kind = TRIAL_ENGINE, .engine = "onednn"},
+                            lacks = {.magic = TRIAL_MAGIC,
+                                     .kind = TRIAL_ENGINE,
+                                     .status = STATUS_NO_MEMORY,
+                                     .lacked_bytes = 1 << 20};
+
+/* While two engines had the model: one alone may find enough. */
+Test(trial_choice, an_engine_that_found_no_memory_beside_another_is_tried_alone)
+{
+    const trial_answer_t answers[] = {files, begins, lacks};
+    rig_t rig;
+
+    rig_start(&rig, a_player_once(answers, 3), 60 * NS_PER_S, "auto");
+    rig.options.profile_budget_ns = 400 * NS_PER_MS;
+    cr_expect_eq(rig_try(&rig), STATUS_OK, "%s", rig.err.text);
+    cr_expect_str_eq(rig.model->without, "");
+    cr_expect_str_eq(rig.model->fastest, "", "it does not choose again");
+    rig_end(&rig);
+}
+
+Test(trial_choice, an_engine_that_found_no_memory_alone_is_left_out)
+{
+    const trial_answer_t answers[] = {files, begins, lacks};
+    rig_t rig;
+
+    rig_start(&rig, a_player_once(answers, 3), 60 * NS_PER_S, "auto");
+    cr_expect_eq(rig_try(&rig), STATUS_OK, "%s", rig.err.text);
+    cr_expect_str_eq(rig.model->without, "onednn");
+    rig_end(&rig);
+}

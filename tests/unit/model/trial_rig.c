@@ -1,5 +1,6 @@
 #include "trial_rig.h"
 
+#include "base/clock.h"
 #include "base/log.h"
 
 #include <criterion/criterion.h>
@@ -9,6 +10,8 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
+
+#define DIGITS "examples/models/digits/1/model.onnx"
 
 /* ---- Loaders ---- */
 
@@ -49,13 +52,39 @@ void rig_start(rig_t *rig, const char *loader, int64_t timeout_ns, const char *e
         model_devices_open(&rig->devices, engine, 1, &options.engine, false, rig->metrics, &rig->err),
         STATUS_OK, "%s", rig->err.text);
     cr_assert_eq(trials_create(&options, &rig->trials, NULL), STATUS_OK);
-    cr_assert_eq(repository_open_model("examples/models/digits/1/model.onnx", &rig->model, NULL), STATUS_OK);
+    cr_assert_eq(repository_open_model(DIGITS, &rig->model, NULL), STATUS_OK);
     rig->options =
         (model_load_options_t){.devices = &rig->devices, .stop = &rig->stop, .trials = rig->trials};
 }
 
+void rig_make_urgent(rig_t *rig)
+{
+    model_t *model = rig->model;
+    char words[256];
+
+    snprintf(rig->folder, sizeof(rig->folder), "/tmp/urgent-XXXXXX");
+    cr_assert_not_null(mkdtemp(rig->folder));
+    snprintf(words, sizeof(words), "mkdir %s/1 && cp " DIGITS " %s/1 && echo 'slo_ms: 1' > %s/config.yaml",
+             rig->folder, rig->folder, rig->folder);
+    cr_assert_eq(system(words), 0);
+    snprintf(model->dir, sizeof(model->dir), "%s", rig->folder);
+    model->file[0] = '\0';
+    model->version = 1;
+    cr_assert_eq(model_config_read(model->dir, &model->config, &rig->err), STATUS_OK, "%s", rig->err.text);
+    rig->options.profile_budget_ns = 400 * NS_PER_MS;
+}
+
+static void remove_folder(const rig_t *rig)
+{
+    char words[64];
+
+    snprintf(words, sizeof(words), "rm -r %s", rig->folder);
+    cr_assert(!rig->folder[0] || system(words) == 0);
+}
+
 void rig_end(rig_t *rig)
 {
+    remove_folder(rig);
     model_destroy(rig->model, &rig->devices);
     trials_destroy(rig->trials);
     model_devices_close(&rig->devices);
