@@ -1,6 +1,7 @@
 #include "engine/onnxruntime/library.h"
 
 #include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { MESSAGE_BYTES = 400 };
@@ -58,9 +59,19 @@ status_t library_check(OrtStatus *failed, const char *about, err_t *err)
     return status;
 }
 
+/*
+ * What it says of its environment is sent to its makers seconds later, on a thread of its own, and kept in the user's cache folder until then; DisableTelemetryEvents
+ * comes behind the first of it. A server calls nobody, and the loader's process is killed for it.
+ */
+static void forbid_telemetry(void)
+{
+    (void)setenv("ORT_DISABLE_TELEMETRY", "1", 1);
+}
+
 static void open_once(void)
 {
     const OrtApiBase *base = OrtGetApiBase();
+    forbid_telemetry();
     ort = base->GetApi(ORT_API_USED);
     if (!ort) {
         err_set(&why, STATUS_UNAVAILABLE, "onnxruntime %s is older than what this was built for",
