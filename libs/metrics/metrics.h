@@ -63,8 +63,7 @@ void metrics_set(metric_t *series, double value);       /* gauges */
 void metrics_gauge_add(metric_t *series, double delta); /* gauges */
 void metrics_observe(metric_t *series, int64_t value);  /* histograms: ns, or a size */
 
-uint64_t
-metrics_value(const metric_t *series); /* of a counter, or a histogram's count: for tests and the dashboard */
+uint64_t metrics_value(const metric_t *series); /* of a counter, or a histogram's count: any thread */
 double metrics_gauge_value(const metric_t *series);
 
 /* fn is called before each exposition, on the exposing thread, to set gauges. At most 16. */

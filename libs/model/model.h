@@ -129,9 +129,10 @@ struct model_load_options {
     bool use_cache;
     bool coarse; /* few sizes are measured; whoever loads it has the others measured later */
     bool afresh; /* of model_measure_again: what the model has, and what others found, counts for nothing */
-    trials_t *trials;      /* it is loaded by a process of its own first; NULL: here at once */
-    bool beside_measuring; /* others may be measured while it is placed: a trial of it measures nothing */
-    profile_memo_t *memo;  /* what was measured of copies of it, for model_ready; NULL: nothing */
+    trials_t *trials; /* it is loaded by a process of its own first; NULL: here at once */
+    /* That no device uses: models are placed there while others are measured on the devices. 0: nothing is measured meanwhile. */
+    uint32_t beside_cpus;
+    profile_memo_t *memo; /* what was measured of copies of it, for model_ready; NULL: nothing */
     const _Atomic(int64_t)
         *step_most_ns;  /* a measured batch that would take longer is not run; NULL: no matter */
     bool profile_later; /* neither prepares batch sizes nor finds a profile: the caller measures */

@@ -6,7 +6,6 @@
 #include "base/log.h"
 #include "base/proc_memory.h"
 #include "model/measure/kept_profile.h"
-#include "model/measure/profiler.h"
 #include "model/trial/wire.h"
 
 #include <pthread.h>
@@ -23,6 +22,8 @@ enum {
     ATTEMPTS_MAX =
         5, /* each without one more of the engines, of which there are three, or the first without choosing */
     TRIED_MAX = 16,
+    BUSY_PART =
+        10, /* of the time of a trial: more than that for others, and what it measured does not count */
     UNREAPED_MAX = 64, /* loaders in a sleep of the kernel's; beyond it nothing is tried until one wakes */
     EARLY_PART = 4, /* what takes more than that part of the memory that is left is not in it twice at once */
 };
@@ -59,8 +60,9 @@ typedef struct {
     model_t *model;
     const model_load_options_t *options;
     const trial_early_t *early;
-    int64_t early_ns;     /* that it took */
-    uint64_t early_bytes; /* that were taken from the loader's for it */
+    int64_t early_ns;          /* that it took */
+    uint64_t early_bytes;      /* that were taken from the loader's for it */
+    int64_t begin_ns, busy_ns; /* of loading there, and what the devices had run by then */
     bool chooses;
     companion_t loader;
     companion_patience_t patience;
@@ -336,19 +338,12 @@ static bool is_known(attempt_t *attempt)
 
 /* ---- The trial ---- */
 
-/* Somebody would be kept waiting, or be measured in place of the model. */
-static bool is_quiet(const model_load_options_t *options)
+/* What is measured there meanwhile has CPUs of its own. */
+static bool has_cpus(const attempt_t *attempt)
 {
-    const model_devices_t *devices = options->devices;
-    int64_t now_ns = clock_now_ns();
+    uint32_t beside = attempt->options->beside_cpus, threads = attempt->trials->options.engine.threads;
 
-    for (uint32_t i = 0; i < devices->count; i++) {
-        int64_t granted_ns = atomic_load(&devices->list[i].granted_ns);
-        if (atomic_load(&devices->list[i].batches) > 0 ||
-            (granted_ns && now_ns - granted_ns < PROFILER_QUIET_NS))
-            return false;
-    }
-    return !options->beside_measuring;
+    return beside == 0 || beside >= (threads ? threads : 1);
 }
 
 /* The engine is to be chosen, and nothing but latency is asked of it. */
@@ -360,7 +355,26 @@ static bool shall_choose(const attempt_t *attempt)
     if (options->use_cache)
         kept_profile_engine(attempt->model, options->devices, engine);
     return attempt->chooses && options->devices->ops->choice && !attempt->model->config.engine[0] &&
-           !engine[0] && model_asked_mode(attempt->model, options) == MODE_WHOLE && is_quiet(options);
+           !engine[0] && model_asked_mode(attempt->model, options) == MODE_WHOLE && has_cpus(attempt);
+}
+
+/* That batches have been run on any device. */
+static int64_t busy_ns(const model_devices_t *devices)
+{
+    int64_t sum_ns = 0;
+
+    for (uint32_t i = 0; i < devices->count; i++)
+        sum_ns += (int64_t)metrics_value(devices->list[i].busy);
+    return sum_ns;
+}
+
+/* What was measured there was measured beside these batches: the worker does so between them. */
+static bool was_busy(const attempt_t *attempt)
+{
+    const model_devices_t *devices = attempt->options->devices;
+
+    return busy_ns(devices) - attempt->busy_ns >
+           (clock_now_ns() - attempt->begin_ns) / BUSY_PART * devices->count;
 }
 
 static status_t let_load(attempt_t *attempt)
@@ -374,6 +388,8 @@ static status_t let_load(attempt_t *attempt)
     go.profile_budget_ns = shall_choose(attempt) ? attempt->options->profile_budget_ns : 0;
     attempt->chooses = go.profile_budget_ns > 0;
     attempt->patience.until_ns += go.profile_budget_ns;
+    attempt->begin_ns = clock_now_ns();
+    attempt->busy_ns = busy_ns(devices);
     go.used_bytes = used_bytes(attempt);
     attempt->budget_bytes = go.budget_bytes = left_bytes(devices, go.used_bytes);
     go.memory_bytes = devices->ops->describe ? 0 : devices->memory_bytes;
@@ -461,9 +477,11 @@ static void take_answer(attempt_t *attempt)
 
     memcpy(model->without, answer->without, sizeof(model->without));
     model->loading_bytes = of_model(answer);
-    memcpy(model->fastest, answer->fastest, sizeof(model->fastest));
-    memcpy(model->engines, answer->engines, sizeof(model->engines));
-    model->engine_count = answer->engine_count;
+    if (answer->fastest[0] && !was_busy(attempt)) {
+        memcpy(model->fastest, answer->fastest, sizeof(model->fastest));
+        memcpy(model->engines, answer->engines, sizeof(model->engines));
+        model->engine_count = answer->engine_count;
+    }
     pthread_mutex_lock(&trials->lock);
     note_tried(trials, model);
     bool tell = answer->unfiltered && !trials->told_unfiltered;

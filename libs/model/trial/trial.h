@@ -11,7 +11,7 @@
  *   here                           │ onnxruntime│                  │ openvino   │                 │ ready
  *
  * Both then have the memory that is left between them, and what is loaded here is taken from what the loader may. Nothing is loaded here while
- * there is measured. Where others are served or measured beside it, or the model's mode asks more of an engine than to be fast, or two engines do not find
+ * there is measured. Where others are measured beside it on the same CPUs, or batches of others run for more than a tenth of the time, or the model's mode asks more of an engine than to be fast, or two engines do not find
  * room at once, each is tried alone there, the first that passed is loaded here meanwhile, and the choice is made here
  * (measure/choose_engine.h).
  *

@@ -254,7 +254,7 @@ status_t loader_create(loop_t *loop, const repository_source_t *source, const mo
     loader->ops = ops;
     loader->ctx = ctx;
     loader->options.memo = profile_memo_create(); /* without it copies are measured one by one */
-    loader->options.beside_measuring = beside > 0;
+    loader->options.beside_cpus = beside;
     status_t status = start_threads(loader, loop, beside, err);
     if (status != STATUS_OK) {
         loader_destroy(loader);

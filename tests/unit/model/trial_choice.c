@@ -4,7 +4,10 @@
 #include "base/clock.h"
 
 #include <criterion/criterion.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <string.h>
+#include <unistd.h>
 
 TestSuite(trial_choice, .fini = shell_program_remove);
 
@@ -104,31 +107,45 @@ Test(trial_choice, a_copy_is_not_tried_again)
     rig_end(&rig);
 }
 
-static void expect_not_measured(rig_t *rig)
-{
-    rig->options.profile_budget_ns = 400 * NS_PER_MS;
-    cr_expect_eq(rig_try(rig), STATUS_OK, "%s", rig->err.text);
-    cr_expect_str_eq(rig->model->fastest, "");
-    cr_expect_eq(rig->model->engine_count, 0);
-    rig_end(rig);
-}
-
+/* On one CPU that is left of those that two threads of a device run on. */
 Test(trial_choice, beside_others_that_are_measured_nothing_is)
 {
     rig_t rig;
 
-    rig_start(&rig, LOADER, 60 * NS_PER_S, "auto");
-    rig.options.beside_measuring = true;
-    expect_not_measured(&rig);
+    rig_start_threads(&rig, LOADER, 60 * NS_PER_S, "auto", 2);
+    rig.options.beside_cpus = 1;
+    rig.options.profile_budget_ns = 400 * NS_PER_MS;
+    cr_expect_eq(rig_try(&rig), STATUS_OK, "%s", rig.err.text);
+    cr_expect_str_eq(rig.model->fastest, "");
+    cr_expect_eq(rig.model->engine_count, 0);
+    rig_end(&rig);
 }
 
-Test(trial_choice, beside_others_that_are_served_nothing_is)
+static _Atomic(bool) over;
+
+/* Of more time than there is. */
+static void *run_batches(void *device)
 {
+    while (!atomic_load(&over)) {
+        metrics_add(((model_device_t *)device)->busy, NS_PER_S);
+        usleep(1000);
+    }
+    return NULL;
+}
+
+Test(trial_choice, what_was_measured_beside_busy_devices_does_not_count)
+{
+    pthread_t thread;
     rig_t rig;
 
     rig_start(&rig, LOADER, 60 * NS_PER_S, "auto");
-    atomic_store(&rig.devices.list[0].batches, 1);
-    expect_not_measured(&rig);
+    cr_assert_eq(pthread_create(&thread, NULL, run_batches, &rig.devices.list[0]), 0);
+    rig.options.profile_budget_ns = 400 * NS_PER_MS;
+    cr_expect_eq(rig_try(&rig), STATUS_OK, "%s", rig.err.text);
+    cr_expect_str_eq(rig.model->fastest, "");
+    atomic_store(&over, true);
+    pthread_join(thread, NULL);
+    rig_end(&rig);
 }
 
 /* What the loader says is what is told, and nothing is measured again: 1 ns would not come of that. */

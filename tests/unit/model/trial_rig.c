@@ -44,7 +44,14 @@ const char *a_player_once(const trial_answer_t *answers, uint32_t count)
 
 void rig_start(rig_t *rig, const char *loader, int64_t timeout_ns, const char *engine)
 {
-    const trials_options_t options = {.program = loader, .timeout_ns = timeout_ns};
+    rig_start_threads(rig, loader, timeout_ns, engine, 1);
+}
+
+void rig_start_threads(rig_t *rig, const char *loader, int64_t timeout_ns, const char *engine,
+                       uint32_t threads)
+{
+    const trials_options_t options = {
+        .program = loader, .timeout_ns = timeout_ns, .engine = {.threads = threads}};
 
     *rig = (rig_t){.metrics = metrics_create("test", NULL)};
     log_init("test", LOG_OFF, LOG_FORMAT_TEXT);

@@ -35,6 +35,8 @@ const char *a_player(const trial_answer_t *answers, uint32_t count, const char *
 const char *a_player_once(const trial_answer_t *answers, uint32_t count);
 
 void rig_start(rig_t *rig, const char *loader, int64_t timeout_ns, const char *engine);
+void rig_start_threads(rig_t *rig, const char *loader, int64_t timeout_ns, const char *engine,
+                       uint32_t threads);
 /* The same model in a repository, with an SLO so short that it matters which engine it runs on, and time to measure that. */
 void rig_make_urgent(rig_t *rig);
 void rig_end(rig_t *rig);
