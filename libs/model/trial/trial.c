@@ -410,7 +410,7 @@ static status_t talk(attempt_t *attempt, bool *known)
     if (*known)
         return STATUS_OK;
     status = let_load(attempt);
-    return status == STATUS_OK ? hear(attempt, TRIAL_DONE) : status;
+    return status == STATUS_OK || status == STATUS_IO ? hear(attempt, TRIAL_DONE) : status; /* likewise */
 }
 
 /* ---- What came of it ---- */
