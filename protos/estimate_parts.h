@@ -4,6 +4,8 @@
  *   model    7  9  12          parts = 1: the first sixteen of refuse, of priorities 0 to 15; 0: none
  *   least_ns a  b  c
  *   parts    0  1  1   ──▶   refuse   p0 … p15
+ *   row_ns   d  e  0          0: nothing is told of what waits; so it is of all where this is empty, and backlog_ns, behind_ns and
+ *                             backlog_priority with it
  */
 #ifndef PROTOS_ESTIMATE_PARTS_H
 #define PROTOS_ESTIMATE_PARTS_H
@@ -14,11 +16,21 @@
 
 enum { ESTIMATE_LEVELS = 16 };
 
+/* The four that tell what waits are there together, or none of them is. */
+static inline bool estimate_backlog_is_whole(const Control__Estimate *estimate)
+{
+    size_t n = estimate->n_row_ns;
+    return (n == estimate->n_model || n == 0) && estimate->n_backlog_ns == n && estimate->n_behind_ns == n &&
+           estimate->n_backlog_priority == n;
+}
+
 /* False: it makes no sense, and is to be left alone. */
 static inline bool estimate_is_whole(const Control__Estimate *estimate)
 {
     size_t n = estimate->n_model;
     if (estimate->n_least_ns != n || estimate->n_parts != n || estimate->n_refuse % ESTIMATE_LEVELS != 0)
+        return false;
+    if (!estimate_backlog_is_whole(estimate))
         return false;
     for (size_t i = 0; i < n; i++)
         if (estimate->parts[i] > estimate->n_refuse / ESTIMATE_LEVELS ||
@@ -46,6 +58,12 @@ static inline const double *estimate_refuse(const Control__Estimate *estimate, s
 {
     uint32_t parts = estimate->parts[place];
     return parts > 0 ? estimate->refuse + (size_t)(parts - 1) * ESTIMATE_LEVELS : NULL;
+}
+
+/* Of a whole one: whether it tells what waits of the model that stands there. */
+static inline bool estimate_has_backlog(const Control__Estimate *estimate, size_t place)
+{
+    return estimate->n_row_ns > 0 && estimate->row_ns[place] > 0;
 }
 
 #endif

@@ -48,6 +48,8 @@ typedef struct {
     void (*allow)(core_t *core, int64_t now_ns, uint32_t model, uint32_t gpu, bool allowed);
     bool (*model_stats)(const core_t *core, uint32_t model, sched_model_stats_t *stats);
     bool (*model_scatter)(const core_t *core, uint32_t model, sched_scatter_t *scatter);
+    bool (*backlog)(const core_t *core, int64_t now_ns, uint32_t model, sched_backlog_t *backlog);
+    void (*note_refused)(core_t *core, uint32_t model, uint32_t count);
     double (*needed)(const core_t *core);
 
     /* UNSUPPORTED: a mode that this kind cannot drive. */

@@ -83,6 +83,16 @@ static bool model_scatter(const core_t *core, uint32_t model, sched_scatter_t *s
     return sched_model_scatter(sched_of(core), model, scatter);
 }
 
+static bool backlog(const core_t *core, int64_t now_ns, uint32_t model, sched_backlog_t *backlog)
+{
+    return sched_backlog(sched_of(core), now_ns, model, backlog);
+}
+
+static void note_refused(core_t *core, uint32_t model, uint32_t count)
+{
+    sched_note_refused(sched_of(core), model, count);
+}
+
 static double needed(const core_t *core)
 {
     return sched_needed(sched_of(core));
@@ -166,6 +176,8 @@ static const core_ops_t single_ops = {
     .allow = allow,
     .model_stats = model_stats,
     .model_scatter = model_scatter,
+    .backlog = backlog,
+    .note_refused = note_refused,
     .needed = needed,
     .add_gpu = add_gpu,
     .drain_gpu = drain_gpu,

@@ -172,11 +172,33 @@ void model_queue_line_up(model_queue_t *queue, task_pool_t *pool)
 }
 
 /* The heap is walked without recursion: down by child, else right by next, else up by prev. */
+static uint32_t heap_another(const task_pool_t *pool, uint32_t at)
+{
+    if (pool->slots[at].child != TASK_NONE)
+        return pool->slots[at].child;
+    while (at != TASK_NONE && pool->slots[at].next == TASK_NONE) {
+        uint32_t up = pool->slots[at].prev; /* back to the first sibling, then to the parent */
+        while (up != TASK_NONE && pool->slots[up].child != at) {
+            at = up;
+            up = pool->slots[at].prev;
+        }
+        at = up;
+    }
+    return at == TASK_NONE ? TASK_NONE : pool->slots[at].next;
+}
+
+uint32_t model_queue_another(const model_queue_t *queue, const task_pool_t *pool, uint32_t index)
+{
+    const task_slot_t *slot = &pool->slots[index];
+    if (slot->state == TASK_IN_HEAP)
+        return heap_another(pool, index);
+    return slot->next != TASK_NONE ? slot->next : queue->root;
+}
+
 static const char *validate_heap(const model_queue_t *queue, const task_pool_t *pool, uint32_t model,
                                  uint32_t *count)
 {
-    uint32_t at = queue->root;
-    while (at != TASK_NONE) {
+    for (uint32_t at = queue->root; at != TASK_NONE; at = heap_another(pool, at)) {
         const task_slot_t *slot = &pool->slots[at];
         if (slot->state != TASK_IN_HEAP || slot->model != model)
             return "a slot in the heap of a queue is not of it";
@@ -184,20 +206,6 @@ static const char *validate_heap(const model_queue_t *queue, const task_pool_t *
             return "a queue holds more than its length";
         if (slot->child != TASK_NONE && task_comes_before(&pool->slots[slot->child], slot))
             return "a child in a queue's heap comes before its parent";
-        if (slot->child != TASK_NONE) {
-            at = slot->child;
-            continue;
-        }
-        while (at != TASK_NONE && pool->slots[at].next == TASK_NONE) {
-            uint32_t up = pool->slots[at].prev; /* back to the first sibling, then to the parent */
-            while (up != TASK_NONE && pool->slots[up].child != at) {
-                at = up;
-                up = pool->slots[at].prev;
-            }
-            at = up;
-        }
-        if (at != TASK_NONE)
-            at = pool->slots[at].next;
     }
     return NULL;
 }

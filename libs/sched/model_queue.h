@@ -67,6 +67,13 @@ uint32_t model_queue_pop_chain(model_queue_t *queue, task_pool_t *pool, uint32_t
  * came in order. */
 void model_queue_line_up(model_queue_t *queue, task_pool_t *pool);
 
+/* To look at each task once, in no order: any one, and behind each another one, TASK_NONE behind the last. */
+static inline uint32_t model_queue_any(const model_queue_t *queue)
+{
+    return queue->head != TASK_NONE ? queue->head : queue->root;
+}
+uint32_t model_queue_another(const model_queue_t *queue, const task_pool_t *pool, uint32_t index);
+
 const char *model_queue_validate(const model_queue_t *queue, const task_pool_t *pool, uint32_t model);
 
 #endif

@@ -249,6 +249,21 @@ bool sched_model_scatter(const sched_t *sched, uint32_t model, sched_scatter_t *
 /* False: no such model. */
 bool sched_model_stats(const sched_t *sched, uint32_t model, sched_model_stats_t *stats);
 
+/* What a task of a model has to wait for at least if it comes now with a deadline not before deadline_ns, that of the last that waits: its GPUs are
+ * done with all that waits at ends_ns at the earliest, and with it row_ns later. Counted is only what can still make it, and every
+ * row as one of a batch whose rows take least. Such a task can be served before only if one that waits is given up for it. */
+typedef struct {
+    int64_t ends_ns, row_ns;
+    int64_t deadline_ns;
+} sched_backlog_t;
+/* False: nothing is to be said. There is no such model, too little of it waits (less than some good batches for each GPU: there a task more makes batches larger), no GPU
+ * may run it, it takes no time, GPUs do more than run whole batches, or the policy routes. Looks at all that waits, up to some thousands: for ten times a
+ * second. */
+bool sched_backlog(const sched_t *sched, int64_t now_ns, uint32_t model, sched_backlog_t *backlog);
+/* So many tasks that would have come were turned away for it: they count as submitted and given up, so that policies plan for all that is asked for.
+ * Nothing comes out of it; no such model: nothing happens. */
+void sched_note_refused(sched_t *sched, uint32_t model, uint32_t count);
+
 /* Of the GPU time that batches take, the part that the load needs, above 0 up to 1. The rest was idle and is spent on answering
  * early, as long as nobody else wants it (policy `fermata`, spare=latency; 1 for every other). For advice on GPUs. */
 double sched_needed(const sched_t *sched);

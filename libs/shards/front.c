@@ -604,6 +604,24 @@ static bool model_scatter(const core_t *core, uint32_t model, sched_scatter_t *s
     return true;
 }
 
+/* What waits is in the threads' queues. */
+static bool backlog(const core_t *core, int64_t now_ns, uint32_t model, sched_backlog_t *backlog)
+{
+    (void)core;
+    (void)now_ns;
+    (void)model;
+    (void)backlog;
+    return false;
+}
+
+/* Nobody was told to. */
+static void note_refused(core_t *core, uint32_t model, uint32_t count)
+{
+    (void)core;
+    (void)model;
+    (void)count;
+}
+
 static double needed(const core_t *core)
 {
     return shards_needed(front_of(core)->shards);
@@ -632,6 +650,8 @@ static const core_ops_t front_ops = {
     .allow = allow,
     .model_stats = model_stats,
     .model_scatter = model_scatter,
+    .backlog = backlog,
+    .note_refused = note_refused,
     .needed = needed,
     .add_gpu = add_gpu,
     .drain_gpu = drain_gpu,

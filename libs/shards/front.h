@@ -14,6 +14,7 @@
  *     cost it once: call run soon after them. Nothing else waits for a thread.
  *   - needed, model_stats and model_scatter are as the caller has heard it: of a model since it came, its scatter as of its
  *     last grant that came out.
+ *   - backlog says nothing, and note_refused does nothing.
  *   - UNSUPPORTED: policies nexus and shepherd; GPUs of another mode than `whole`. Running batches are never stopped.
  *
  * All operations are for the loop's thread; only `wake` is called from others.

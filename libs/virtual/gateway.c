@@ -156,7 +156,7 @@ void virtual_gateway_submit(virtual_gateway_t *g, const virtual_ask_t *ask)
                                                                       ask->priority, ask->budget_ns, 1);
     open_task_t *task;
 
-    if (verdict == ESTIMATE_OVERLOAD || verdict == ESTIMATE_INFEASIBLE) {
+    if (verdict != ESTIMATE_SILENT && verdict != ESTIMATE_ADMITS) {
         g->options.ended(g->options.ctx, ask->task, TASK_REFUSED);
         return;
     }
@@ -172,6 +172,8 @@ void virtual_gateway_submit(virtual_gateway_t *g, const virtual_ask_t *ask)
         !idmap_put(&g->by_id, task->id, task))
         abort();
     submit_one(g, task);
+    if (task->sent)
+        estimate_sent(&g->estimates[ask->model], now_ns(g), ask->budget_ns, 1);
     if (task->deadline_ns + BACKSTOP_NS < g->backstop.due_ns)
         watch(g);
 }
@@ -240,27 +242,48 @@ static void on_catalogue(virtual_gateway_t *g, const Control__Catalogue *catalog
 static void say_refused(virtual_gateway_t *g)
 {
     enum { MOST = MODELS_MAX * SHED_LEVELS };
-    uint32_t model[MOST], priority[MOST], overload[MOST], infeasible[MOST];
+    uint32_t model[MOST], priority[MOST], overload[MOST], backlog[MOST], infeasible[MOST];
     Control__Refused refused = CONTROL__REFUSED__INIT;
     Control__GatewayToScheduler frame = CONTROL__GATEWAY_TO_SCHEDULER__INIT;
+    estimate_refused_t taken;
     size_t n = 0;
+    bool any;
 
     for (uint32_t m = 0; m < g->options.model_count; m++)
         for (uint32_t level = 0; level < SHED_LEVELS; level++) {
             model[n] = g->catalogue[m] - 1;
             priority[n] = level;
-            n += estimate_take_refused(&g->estimates[m], level, &overload[n], &infeasible[n]) &&
-                 g->catalogue[m];
+            any = estimate_take_refused(&g->estimates[m], level, &taken);
+            overload[n] = taken.overload;
+            backlog[n] = taken.backlog;
+            infeasible[n] = taken.infeasible;
+            n += any && g->catalogue[m];
         }
     if (n == 0)
         return;
-    refused.n_model = refused.n_priority = refused.n_overload = refused.n_infeasible = n;
+    refused.n_model = refused.n_priority = refused.n_overload = refused.n_backlog = refused.n_infeasible = n;
     refused.model = model;
     refused.priority = priority;
     refused.overload = overload;
+    refused.backlog = backlog;
     refused.infeasible = infeasible;
     frame.refused = &refused;
     say(g, &frame);
+}
+
+static void hear_of(virtual_gateway_t *g, uint32_t model, const Control__Estimate *estimate, size_t place)
+{
+    estimate_backlog_t backlog;
+
+    estimate_tell(&g->estimates[model], now_ns(g), estimate->least_ns[place],
+                  estimate_refuse(estimate, place));
+    if (!estimate_has_backlog(estimate, place))
+        return;
+    backlog = (estimate_backlog_t){.ends_in_ns = estimate->backlog_ns[place],
+                                   .row_ns = estimate->row_ns[place],
+                                   .behind_ns = estimate->behind_ns[place],
+                                   .level = estimate->backlog_priority[place]};
+    estimate_tell_backlog(&g->estimates[model], now_ns(g), &backlog);
 }
 
 static void on_estimate(virtual_gateway_t *g, const Control__Estimate *estimate)
@@ -273,8 +296,7 @@ static void on_estimate(virtual_gateway_t *g, const Control__Estimate *estimate)
         if (place == estimate->n_model)
             estimate_lapse(&g->estimates[m]);
         else
-            estimate_tell(&g->estimates[m], now_ns(g), estimate->least_ns[place],
-                          estimate_refuse(estimate, place));
+            hear_of(g, m, estimate, place);
     }
 }
 

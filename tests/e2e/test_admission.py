@@ -10,7 +10,7 @@ import subprocess
 import pytest
 
 from client import INFER, digit_tensor, post, request, tensor_request
-from system import Serve, patient_models, wait_until
+from system import ANY_PORT, Cluster, Serve, patient_models, wait_until
 
 REQUEST = tensor_request(digit_tensor())
 
@@ -70,7 +70,11 @@ def test_a_flood_is_held_and_the_others_are_not(bin_dir, tmp_path):
 
 
 def refused_early(served, reason):
-    text = request(served.gateways[0]["metrics"], "GET", "/metrics").body.decode()
+    return refused_by(served.gateways[0]["metrics"], reason)
+
+
+def refused_by(metrics, reason):
+    text = request(metrics, "GET", "/metrics").body.decode()
     found = re.search(rf'^fermata_gateway_refused_early_total{{reason="{reason}"}} (\d+)$', text, re.MULTILINE)
     return int(found.group(1)) if found else 0
 
@@ -110,3 +114,29 @@ def test_the_lower_of_two_priorities_is_refused_by_the_gateway(bin_dir, tmp_path
     flood.terminate()
     flood.wait(30)
     assert served.stop() == 0
+
+
+def burst(bin_dir, folder, *scheduler_flags):
+    """Six times what one device can serve: which part of it is answered in time, and which its gateway has refused by itself."""
+    folder.mkdir()
+    profile = folder / "slow.csv"
+    profile.write_text("name,alpha_ms,beta_ms,slo_ms,max_batch\nslow,10,0,500,4\n")
+    cluster = Cluster(bin_dir, folder)
+    scheduler = cluster.scheduler(*scheduler_flags)
+    gateway = cluster.gateway(scheduler)
+    cluster.start("worker", "--scheduler", scheduler.grpc, "--engine", "emulated", "--profile", profile, "--devices", 1, "--metrics-address", ANY_PORT)
+    wait_until(lambda: request(gateway.http, "GET", "/v2/models/slow/ready").status == 200, "the model")
+    done = subprocess.run([bin_dir / "fermata-load", "--model", "slow", "--address", gateway.http, "--rate", "600", "--duration", "8s",
+                           "--connections", "1024", "--json"], capture_output=True, text=True, timeout=120, check=True)
+    total = json.loads(done.stdout)["total"]
+    early = refused_by(gateway.metrics, "backlog")
+    assert cluster.stop() == [0, 0, 0]
+    return total["outcomes"].get("ok", 0) / total["offered"], early / total["offered"]
+
+
+def test_what_would_come_too_late_is_answered_by_the_gateway_and_as_much_is_served(bin_dir, tmp_path):
+    """A scheduler whose cores are on threads says nothing of what waits, so there every request is sent."""
+    good, early = burst(bin_dir, tmp_path / "told")
+    good_untold, early_untold = burst(bin_dir, tmp_path / "untold", "--shards", 1)
+    assert early > 0.2 and early_untold == 0, (early, early_untold)
+    assert good > 0.75 * good_untold and good_untold > 0.05, (good, good_untold)

@@ -216,6 +216,16 @@ void subcluster_model_scatter(const subcluster_t *sub, uint32_t model, sched_sca
     (void)sub->core->ops->model_scatter(sub->core, model, scatter);
 }
 
+bool subcluster_backlog(const subcluster_t *sub, uint32_t model, sched_backlog_t *backlog)
+{
+    return sub->core->ops->backlog(sub->core, sub->turn->now_ns, model, backlog);
+}
+
+void subcluster_note_refused(subcluster_t *sub, uint32_t model, uint32_t count)
+{
+    sub->core->ops->note_refused(sub->core, model, count);
+}
+
 /* ---- Devices ---- */
 
 uint32_t subcluster_seat(subcluster_t *sub, device_t *device)

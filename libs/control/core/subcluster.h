@@ -111,6 +111,11 @@ void subcluster_model_stats(const subcluster_t *subcluster, uint32_t model, sche
 /* 1 and 1 for a model that is not here. Of a core on threads it is as of the model's last grant. */
 void subcluster_model_scatter(const subcluster_t *subcluster, uint32_t model, sched_scatter_t *scatter);
 
+/* False: nothing can be said, as always of a core on threads. */
+bool subcluster_backlog(const subcluster_t *subcluster, uint32_t model, sched_backlog_t *backlog);
+/* Tasks that were turned away for it before they came here. */
+void subcluster_note_refused(subcluster_t *subcluster, uint32_t model, uint32_t count);
+
 /* ---- Devices, by the number of their seat. Cold. ---- */
 
 /* The lowest free seat, for among free devices the core prefers low numbers; UINT32_MAX: none. */

@@ -71,6 +71,8 @@ typedef struct model {
     struct { /* foretell.h: counts when last looked at, and until when they count as those of now */
         uint64_t infeasible, requests;
         int64_t least_until_ns, parts_until_ns;
+        bool waits;
+        sched_backlog_t backlog; /* where it waits */
     } foretold;
     int64_t granted_ns; /* when a batch of it was granted last, or one tried that looked infeasible */
     struct {

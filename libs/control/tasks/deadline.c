@@ -99,6 +99,12 @@ int64_t deadline_hold_ns(const task_t *task, const model_t *model, const subclus
     return now_ns + left_ns - smaller(reserve_ns, reserve_most_ns);
 }
 
+/* What is kept back is no more than a quarter of what there was. */
+int64_t deadline_reserve_ns(const subcluster_t *home, int64_t left_ns)
+{
+    return smaller(home->delays.push_bound_ns, left_ns / (RESERVE_SHARE - 1));
+}
+
 bool deadline_again(task_t *task, const model_t *model, int64_t now_ns)
 {
     int64_t most_ns = hold_most_ns(task, model);

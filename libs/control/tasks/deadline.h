@@ -37,6 +37,9 @@ bool deadline_try(const model_t *model, int64_t alone_ns, int64_t budget_ns, int
 /* Until when the core must have the batch ended that takes this task, which comes to it now. */
 int64_t deadline_hold_ns(const task_t *task, const model_t *model, const subcluster_t *home, int64_t now_ns);
 
+/* What of a request's time is kept back for the way of its answer, where the core is left with left_ns. */
+int64_t deadline_reserve_ns(const subcluster_t *home, int64_t left_ns);
+
 /* The core has given a task up that could not be met any more. Whether its client leaves time to give it to the core again. */
 bool deadline_again(task_t *task, const model_t *model, int64_t now_ns);
 

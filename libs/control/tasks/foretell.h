@@ -5,8 +5,9 @@
  *                                                                                        one more, with nothing in it, when that ends
  *   gateway ──▶ foretell_refused                                                         counted as if the tasks had come
  *
- * Told is only what matters now: of models that were asked for within FORETELL_LATELY_NS, the parts refused where their home refuses any, and
- * the least time where requests with less have come.
+ * Told is only what matters now: of models that were asked for within FORETELL_LATELY_NS, the parts refused where their home refuses any,
+ * the least time where requests with less have come, and what waits where that is much. What waits is a reason to refuse those
+ * of the lowest priority only that its home has seen within FORETELL_LATELY_NS: of others it may be what is given up.
  */
 #ifndef CONTROL_TASKS_FORETELL_H
 #define CONTROL_TASKS_FORETELL_H

@@ -65,6 +65,10 @@ typedef struct {
     struct {            /* foretell.h */
         uint32_t count; /* models to be told of, as of the last tick */
         bool due;       /* gateways have not been told of them */
+        struct {
+            uint32_t level;
+            int64_t until_ns;
+        } lowest[SUBCLUSTERS_MAX]; /* priority that requests had lately */
     } foretold;
 } tasks_t;
 

@@ -83,10 +83,12 @@ void gateway_control_refused(gateway_control_t *control, estimates_refused_t *re
 {
     Control__GatewayToScheduler frame = CONTROL__GATEWAY_TO_SCHEDULER__INIT;
     Control__Refused message = CONTROL__REFUSED__INIT;
-    message.n_model = message.n_priority = message.n_overload = message.n_infeasible = refused->count;
+    message.n_model = message.n_priority = refused->count;
+    message.n_overload = message.n_backlog = message.n_infeasible = refused->count;
     message.model = refused->model;
     message.priority = refused->priority;
     message.overload = refused->overload;
+    message.backlog = refused->backlog;
     message.infeasible = refused->infeasible;
     frame.epoch = control->epoch;
     frame.refused = &message;

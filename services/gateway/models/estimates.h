@@ -7,14 +7,15 @@
 
 #include "gateway/models/catalogue.h"
 
-/* Of one message: 16 KiB. What finds no room goes with the next. */
+/* Of one message: 20 KiB. What finds no room goes with the next. */
 enum { ESTIMATES_REFUSED_MAX = 1024 };
 
 /* Tasks that were refused, by model (catalogue id) and priority. */
 typedef struct {
     size_t count;
     uint32_t model[ESTIMATES_REFUSED_MAX], priority[ESTIMATES_REFUSED_MAX];
-    uint32_t overload[ESTIMATES_REFUSED_MAX], infeasible[ESTIMATES_REFUSED_MAX];
+    uint32_t overload[ESTIMATES_REFUSED_MAX], backlog[ESTIMATES_REFUSED_MAX],
+        infeasible[ESTIMATES_REFUSED_MAX];
 } estimates_refused_t;
 
 struct Control__Estimate;

@@ -195,6 +195,7 @@ status_t sessions_create(gateway_t *gateway, uint32_t requests_max, sessions_t *
     made->resubmitted = metrics_series(gateway->metrics, METRIC_GATEWAY_RESUBMITTED);
     made->refusals = metrics_series(gateway->metrics, METRIC_GATEWAY_ARENA_REFUSALS);
     made->early_overload = metrics_series(gateway->metrics, METRIC_GATEWAY_REFUSED_EARLY, "overload");
+    made->early_backlog = metrics_series(gateway->metrics, METRIC_GATEWAY_REFUSED_EARLY, "backlog");
     made->early_deadline = metrics_series(gateway->metrics, METRIC_GATEWAY_REFUSED_EARLY, "deadline");
     status_t status = pool_init(&made->slots, sizeof(slot_t), requests_max, err);
     if (status != STATUS_OK)

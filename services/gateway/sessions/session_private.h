@@ -89,7 +89,7 @@ struct sessions {
     doubts_t doubts;
     int64_t asked_ns;
     int64_t up_ns; /* start of the present stream to the scheduler */
-    metric_t *late, *resubmitted, *refusals, *early_overload, *early_deadline;
+    metric_t *late, *resubmitted, *refusals, *early_overload, *early_backlog, *early_deadline;
 };
 
 static inline slot_t *slot_of(const session_t *session)
@@ -172,6 +172,8 @@ const model_entry_t *slot_target(const slot_t *slot);
 
 /* session_early.c: what the scheduler has told ahead. STATUS_OK: that says nothing against it. Else it is to be answered so; the verdict is counted. */
 status_t slot_foresee(slot_t *slot, uint32_t *retry_after_ms, err_t *err);
+/* Its rows have gone to the scheduler, for the first time. */
+void slot_note_sent(slot_t *slot);
 struct Control__Estimate;
 void sessions_on_estimate(void *sessions, const struct Control__Estimate *estimate);
 

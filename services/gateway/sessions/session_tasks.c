@@ -92,8 +92,12 @@ void slot_dispatch(slot_t *slot)
     slot_follow(slot);
     const model_entry_t *target = slot_target(slot);
     /* Without them it waits, until its deadline, for the scheduler or for a worker that brings the model. */
-    if (!gateway_control_is_up(gateway->control) || !target || submit_rows(slot, target->id))
+    if (!gateway_control_is_up(gateway->control) || !target)
         return;
+    if (submit_rows(slot, target->id)) {
+        slot_note_sent(slot);
+        return;
+    }
     err_set(&err, STATUS_UNAVAILABLE, "the stream to the scheduler is congested");
     slot_finish(slot, &err, 0);
 }

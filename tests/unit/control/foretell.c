@@ -7,7 +7,8 @@
 
 #include <criterion/criterion.h>
 
-static void say_tasks(actor_t *actor, uint64_t first_id, uint32_t count, int64_t budget_ns, bool admitted)
+static void say_tasks_of(actor_t *actor, uint64_t first_id, uint32_t count, int64_t budget_ns, bool admitted,
+                         uint32_t priority)
 {
     for (uint64_t id = first_id; id < first_id + count; id++) {
         uint64_t zero = 0, own = id;
@@ -22,6 +23,8 @@ static void say_tasks(actor_t *actor, uint64_t first_id, uint32_t count, int64_t
         tasks.budget_ns = &budget;
         tasks.handle_hi = tasks.handle_lo = tasks.offset_bytes = &zero;
         tasks.len_bytes = &len;
+        tasks.n_priority = priority > 0;
+        tasks.priority = &priority;
         tasks.n_admitted = admitted;
         tasks.admitted = &yes;
         frame.tasks = &tasks;
@@ -29,8 +32,13 @@ static void say_tasks(actor_t *actor, uint64_t first_id, uint32_t count, int64_t
     }
 }
 
+static void say_tasks(actor_t *actor, uint64_t first_id, uint32_t count, int64_t budget_ns, bool admitted)
+{
+    say_tasks_of(actor, first_id, count, budget_ns, admitted, 0);
+}
+
 typedef struct {
-    uint32_t model, priority, overload, infeasible;
+    uint32_t model, priority, overload, infeasible, backlog;
 } refused_t;
 
 static void say_refused(actor_t *actor, refused_t *entry)
@@ -42,6 +50,8 @@ static void say_refused(actor_t *actor, refused_t *entry)
     refused.priority = &entry->priority;
     refused.overload = &entry->overload;
     refused.infeasible = &entry->infeasible;
+    refused.n_backlog = entry->backlog > 0;
+    refused.backlog = &entry->backlog;
     frame.refused = &refused;
     say(actor, &frame.base);
 }
@@ -151,6 +161,77 @@ Test(foretell, what_a_gateway_refused_counts_as_if_it_had_come)
     cr_expect_eq(model->dropped, dropped + 40);
     cr_expect_eq(model->ran.requests, requests + 40);
     cr_expect_eq(model->infeasible, infeasible + 5);
+    cr_expect(play_dispose(&play));
+}
+
+/* The priorities that are seen are those of a window of half a second; none is to end with the next tick. */
+static const int64_t SHED_AHEAD_NS = 200 * NS_PER_MS;
+
+/* The worker has two batches and is silent: what else came waits, each row 7/8 of 1 ms, and both batches before it. */
+Test(foretell, what_waits_is_told_while_it_does)
+{
+    enum { WAIT = 100 };
+    play_t play;
+    play_init(&play, "fermata");
+    play_pass(&play, 2 * NS_PER_S + SHED_AHEAD_NS);
+    model_of(&play)->slo_ns = NS_PER_S;
+    say_tasks_of(&play.gateway, 1000, WAIT, NS_PER_S, false, 3);
+    play_pass(&play, 100 * NS_PER_MS);
+    const sched_backlog_t *seen = &model_of(&play)->foretold.backlog;
+    cr_assert(model_of(&play)->foretold.waits);
+    cr_expect_eq(play.gateway.estimated, 1);
+    cr_expect_eq(play.gateway.least_ns, 0);
+    cr_expect_eq(play.gateway.row_ns, seen->row_ns);
+    cr_expect_gt(play.gateway.row_ns, 0);
+    cr_expect_gt(play.gateway.backlog_ns, 0);
+    cr_expect_leq(play.gateway.backlog_ns, seen->row_ns * (WAIT + 4));
+    cr_expect_eq(play.gateway.backlog_priority, 3);
+    /* No client's budget is longer than what it gave, less what has passed. */
+    cr_expect_leq(play.gateway.behind_ns, NS_PER_S);
+    cr_expect_geq(play.gateway.behind_ns, seen->deadline_ns - play.now_ns);
+    play_pass(&play, 2 * NS_PER_S); /* they are given up */
+    cr_expect_eq(play.gateway.estimated, 0);
+    cr_expect(play_dispose(&play));
+}
+
+/* Those of higher priority are not to wait for them. */
+Test(foretell, what_waits_counts_for_the_lowest_priority)
+{
+    play_t play;
+    play_init(&play, "fermata");
+    play_pass(&play, 2 * NS_PER_S + SHED_AHEAD_NS);
+    model_of(&play)->slo_ns = 10 * NS_PER_S;
+    say_tasks_of(&play.gateway, 1000, 100, 10 * NS_PER_S, false, 5);
+    play_pass(&play, 100 * NS_PER_MS);
+    cr_expect_eq(play.gateway.backlog_priority, 5);
+    say_tasks_of(&play.gateway, 2000, 1, 10 * NS_PER_S, false, 1);
+    play_pass(&play, 100 * NS_PER_MS);
+    cr_expect_eq(play.gateway.backlog_priority, 1);
+    say_tasks_of(&play.gateway, 3000, 1, 10 * NS_PER_S, false, 5);
+    play_pass(&play, 500 * NS_PER_MS);
+    cr_expect_eq(play.gateway.backlog_priority, 1, "as there was one lately");
+    for (uint64_t i = 0; i < 20; i++) {
+        say_tasks_of(&play.gateway, 4000 + i, 1, 10 * NS_PER_S, false, 5);
+        play_pass(&play, 100 * NS_PER_MS);
+    }
+    cr_expect_eq(play.gateway.backlog_priority, 5);
+    cr_expect(play_dispose(&play));
+}
+
+Test(foretell, what_was_refused_for_what_waits_is_known_to_the_core)
+{
+    play_t play;
+    begin(&play);
+    model_t *model = model_of(&play);
+    sched_model_stats_t before, after;
+    subcluster_model_stats(model->home, 0, &before);
+    uint64_t bad = model->home->sums.bad, requests = model->ran.requests;
+    say_refused(&play.gateway, &(refused_t){.model = 0, .backlog = 40});
+    subcluster_model_stats(model->home, 0, &after);
+    cr_expect_eq(after.submitted, before.submitted + 40);
+    cr_expect_eq(after.dropped[SCHED_DROP_WINDOW], before.dropped[SCHED_DROP_WINDOW] + 40);
+    cr_expect_eq(model->home->sums.bad, bad + 40);
+    cr_expect_eq(model->ran.requests, requests + 40);
     cr_expect(play_dispose(&play));
 }
 

@@ -55,6 +55,11 @@ static void hear_estimate(actor_t *actor, const Control__Estimate *estimate)
     memset(actor->refuse, 0, sizeof actor->refuse);
     if (refuse)
         memcpy(actor->refuse, refuse, sizeof actor->refuse);
+    bool waits = estimate->n_model > 0 && estimate_has_backlog(estimate, 0);
+    actor->backlog_ns = waits ? estimate->backlog_ns[0] : -1;
+    actor->row_ns = waits ? estimate->row_ns[0] : -1;
+    actor->behind_ns = waits ? estimate->behind_ns[0] : -1;
+    actor->backlog_priority = waits ? estimate->backlog_priority[0] : 0;
 }
 
 static void hear_gateway(actor_t *actor, const Control__SchedulerToGateway *frame)

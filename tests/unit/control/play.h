@@ -34,8 +34,11 @@ typedef struct {
     uint32_t estimates; /* that it got; of the newest: */
     size_t estimated;   /* models in it, and of the first one: */
     int64_t least_ns;
-    double refuse[16]; /* all 0 where it has no parts */
-    uint64_t command;  /* the last that a worker was given */
+    double refuse[16];  /* all 0 where it has no parts */
+    int64_t backlog_ns; /* -1 where it tells of none, as are the next two */
+    int64_t row_ns, behind_ns;
+    uint32_t backlog_priority;
+    uint64_t command; /* the last that a worker was given */
 } actor_t;
 
 struct play {

@@ -136,6 +136,62 @@ Test(early, what_was_refused_is_told_with_the_next_estimate_and_once)
     cr_expect_eq(rig.refused_count, 1);
 }
 
+/* What waits: told as of now, and never older for the half second after which nothing that was told holds. */
+static void tell_backlog(int64_t backlog_ns, int64_t row_ns)
+{
+    told()->until_ns = 0;
+    rig_send_backlog(&rig, 5, backlog_ns, row_ns, 30 * NS_PER_S);
+    rig_until(&rig, told()->until_ns > 0);
+    told()->until_ns = INT64_MAX;
+}
+
+/* 60 s are the model's; a clock that goes on meanwhile changes nothing by a second. */
+Test(early, what_waits_too_long_for_its_deadline_is_503)
+{
+    tell_backlog(58 * NS_PER_S, 4 * NS_PER_S);
+    expect_refused(ONE_ROW, 503, "what waits for model 'one' takes 5");
+    cr_expect_str_eq(rig.answers[0].retry_after, "1");
+    expect_sent(URGENT, false); /* others may have to let it by, */
+    expect_sent(LATE, false);   /* and it goes before some of them */
+    cr_expect_eq(counted("backlog"), 1);
+    cr_expect_eq(counted("overload"), 0);
+    tell_backlog(50 * NS_PER_S, 4 * NS_PER_S);
+    expect_sent(ONE_ROW, false);
+    expect_refused(THREE_ROWS, 503, "overloaded"); /* 54 s and three times 4 */
+    cr_expect_eq(counted("backlog"), 2);
+    tell_backlog(58 * NS_PER_S, 4 * NS_PER_S);
+    rig_until(&rig, rig.refused_count == 2);
+    cr_expect_eq(rig.refused_backlog, 3);
+    cr_expect_eq(rig.refused_overload, 0);
+}
+
+/* Each request that is sent is one more that waits, until that is told anew. */
+Test(early, what_was_sent_since_waits_as_well)
+{
+    tell_backlog(0, 25 * NS_PER_S);
+    expect_sent(ONE_ROW, false);
+    expect_sent(ONE_ROW, false);
+    expect_refused(ONE_ROW, 503, "overloaded");
+    tell_backlog(0, 25 * NS_PER_S);
+    expect_sent(ONE_ROW, false);
+    tell(0, 0);
+    for (int i = 0; i < 4; i++)
+        expect_sent(ONE_ROW, false);
+}
+
+/* A tenth of a second later it is a tenth less. */
+Test(early, what_waits_grows_less_with_its_age)
+{
+    int64_t before_ns = clock_now_ns();
+    tell_backlog(60 * NS_PER_S, NS_PER_MS);
+    cr_expect_geq(told()->ends_ns, before_ns + 60 * NS_PER_S);
+    cr_expect_leq(told()->ends_ns, clock_now_ns() + 60 * NS_PER_S);
+    expect_refused(ONE_ROW, 503, "overloaded");
+    told()->ends_ns -= 2 * NS_PER_S; /* as if it had come two seconds ago */
+    told()->behind_ns -= 2 * NS_PER_S;
+    expect_sent(ONE_ROW, false);
+}
+
 Test(early, what_is_old_refuses_nobody)
 {
     tell_once(0, 1);
@@ -195,7 +251,9 @@ Test(early, an_estimate_that_makes_no_sense_is_left_alone)
     estimate.parts = parts;
     estimate.least_ns = least_ns;
     estimate.refuse = refuse;
-    for (size_t i = 0; i < 4; i++) {
+    for (size_t i = 0; i < 5; i++) {
+        estimate.n_row_ns = i == 4; /* and no backlog_ns with it */
+        estimate.row_ns = least_ns;
         estimate.n_model = estimate.n_least_ns = i == 0 ? 2 : 1; /* twice the same model */
         estimate.n_parts = i == 1 ? 0 : estimate.n_model;
         estimate.n_refuse = i == 2 ? 15 : 16;

@@ -87,6 +87,25 @@ void rig_send_estimate(rig_t *rig, uint64_t epoch, int64_t least_ns, double refu
     fake_scheduler_tell_gateway(&rig->scheduler, &message, epoch);
 }
 
+void rig_send_backlog(rig_t *rig, uint64_t epoch, int64_t backlog_ns, int64_t row_ns, int64_t behind_ns)
+{
+    uint32_t model = 10, none = 0;
+    int64_t least_ns = 0;
+    Control__Estimate estimate = CONTROL__ESTIMATE__INIT;
+    estimate.n_model = estimate.n_least_ns = estimate.n_parts = 1;
+    estimate.model = &model;
+    estimate.least_ns = &least_ns;
+    estimate.parts = &none;
+    estimate.n_backlog_ns = estimate.n_row_ns = estimate.n_behind_ns = estimate.n_backlog_priority = 1;
+    estimate.backlog_ns = &backlog_ns;
+    estimate.row_ns = &row_ns;
+    estimate.behind_ns = &behind_ns;
+    estimate.backlog_priority = &none;
+    Control__SchedulerToGateway message = CONTROL__SCHEDULER_TO_GATEWAY__INIT;
+    message.estimate = &estimate;
+    fake_scheduler_tell_gateway(&rig->scheduler, &message, epoch);
+}
+
 void rig_send_drop(rig_t *rig, uint64_t epoch, uint64_t id, uint32_t status, uint32_t stage,
                    uint32_t retry_after_ms)
 {
@@ -127,6 +146,7 @@ static void take_refused(rig_t *rig, const Control__Refused *refused)
     rig->refused_model = refused->model[0];
     rig->refused_priority = refused->priority[0];
     rig->refused_overload = refused->overload[0];
+    rig->refused_backlog = refused->n_backlog > 0 ? refused->backlog[0] : 0;
     rig->refused_infeasible = refused->infeasible[0];
 }
 

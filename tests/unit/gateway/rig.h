@@ -53,7 +53,7 @@ typedef struct {
     uint64_t counted, last_id;
     int refused_count; /* messages; of the newest its first entry, and how many it has */
     size_t refused_models;
-    uint32_t refused_model, refused_priority, refused_overload, refused_infeasible;
+    uint32_t refused_model, refused_priority, refused_overload, refused_backlog, refused_infeasible;
     uint64_t cancelled[RIG_TASKS];
     int cancel_count, missed_count;
     uint64_t arrived; /* the last task that it was told of */
@@ -78,6 +78,8 @@ void rig_send_catalogue(rig_t *rig, uint64_t epoch, uint32_t first_id, bool empt
 void rig_send_doubt(rig_t *rig, uint64_t epoch, uint64_t id);
 /* Of model "one": the least time (0: none), and the part refused of priority 0. */
 void rig_send_estimate(rig_t *rig, uint64_t epoch, int64_t least_ns, double refuse);
+/* Of the same model: what waits is done in so long, a task more takes so long, and who may wait for that is behind it. */
+void rig_send_backlog(rig_t *rig, uint64_t epoch, int64_t backlog_ns, int64_t row_ns, int64_t behind_ns);
 void rig_send_drop(rig_t *rig, uint64_t epoch, uint64_t id, uint32_t status, uint32_t stage,
                    uint32_t retry_after_ms);
 

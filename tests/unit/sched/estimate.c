@@ -87,23 +87,105 @@ Test(estimate, of_what_looks_infeasible_one_a_second_is_tried)
     cr_expect_eq(estimate_judge(&estimate, 10 * NS_PER_S - 1, 0, 80 * NS_PER_MS, 1), ESTIMATE_SILENT);
 }
 
+/* 100 ms wait, and a task more takes 10. */
+static const estimate_backlog_t some_wait = {
+    .ends_in_ns = 100 * NS_PER_MS, .row_ns = 10 * NS_PER_MS, .behind_ns = 80 * NS_PER_MS, .level = 2};
+
+static estimate_t waiting(void)
+{
+    estimate_t estimate = {0};
+    estimate_tell(&estimate, 0, 0, NULL);
+    estimate_tell_backlog(&estimate, 0, &some_wait);
+    return estimate;
+}
+
+Test(estimate, who_comes_behind_what_waits_must_have_the_time_for_it)
+{
+    estimate_t estimate = waiting();
+    cr_expect_eq(estimate_judge(&estimate, 0, 0, 110 * NS_PER_MS, 1), ESTIMATE_SILENT);
+    cr_expect_eq(estimate_judge(&estimate, 0, 0, 110 * NS_PER_MS - 1, 1), ESTIMATE_BACKLOG);
+    cr_expect_eq(estimate_judge(&estimate, 0, 0, 120 * NS_PER_MS - 1, 2), ESTIMATE_BACKLOG);
+    cr_expect_eq(estimate_judge(&estimate, 0, 2, 90 * NS_PER_MS, 1), ESTIMATE_BACKLOG);
+    cr_expect_eq(estimate_judge(&estimate, 0, 3, 90 * NS_PER_MS, 1), ESTIMATE_SILENT, "others let him by");
+    cr_expect_eq(estimate_judge(&estimate, 0, 0, 80 * NS_PER_MS - 1, 1), ESTIMATE_SILENT,
+                 "he goes before some of it");
+}
+
+Test(estimate, what_waits_grows_old)
+{
+    estimate_t estimate = waiting();
+    for (int64_t age_ms = 0; age_ms < 100; age_ms++) {
+        int64_t now_ns = age_ms * NS_PER_MS, left_ns = 110 * NS_PER_MS - now_ns;
+        int64_t behind_ns = some_wait.behind_ns - now_ns;
+        if (left_ns - 1 >= behind_ns)
+            cr_expect_eq(estimate_judge(&estimate, now_ns, 0, left_ns - 1, 1), ESTIMATE_BACKLOG, "%ld",
+                         (long)age_ms);
+        cr_expect_eq(estimate_judge(&estimate, now_ns, 0, left_ns, 1), ESTIMATE_SILENT, "%ld", (long)age_ms);
+    }
+    int64_t later_ns = 300 * NS_PER_MS; /* then all of it is done */
+    cr_expect_eq(estimate_judge(&estimate, later_ns, 0, 10 * NS_PER_MS, 1), ESTIMATE_SILENT);
+    cr_expect_eq(estimate_judge(&estimate, later_ns, 0, 10 * NS_PER_MS - 1, 1), ESTIMATE_BACKLOG);
+    cr_expect_eq(estimate_judge(&estimate, ESTIMATE_VALID_NS, 0, 1, 1), ESTIMATE_SILENT, "it is too old");
+}
+
+Test(estimate, what_was_sent_since_waits_as_well)
+{
+    estimate_t estimate = waiting();
+    enum { BUDGET_MS = 150 };
+    uint32_t sent = 0;
+    for (; sent < MANY && estimate_judge(&estimate, 0, 0, BUDGET_MS * NS_PER_MS, 1) == ESTIMATE_SILENT;
+         sent++)
+        estimate_sent(&estimate, 0, BUDGET_MS * NS_PER_MS, 1);
+    cr_expect_eq(sent, 5);
+    /* Who is not held for as long goes before them, and nobody knows for whom the others are given up. */
+    cr_expect_eq(estimate_judge(&estimate, 0, 0, 140 * NS_PER_MS, 1), ESTIMATE_SILENT);
+    estimate_sent(&estimate, 0, 140 * NS_PER_MS, 1);
+    cr_expect_eq(estimate_judge(&estimate, 0, 0, 160 * NS_PER_MS, 1), ESTIMATE_SILENT);
+    /* What finds no time is given up, and nobody waits for it. */
+    estimate_sent(&estimate, 0, BUDGET_MS * NS_PER_MS, 100);
+    cr_expect_eq(estimate_judge(&estimate, 0, 0, 160 * NS_PER_MS, 1), ESTIMATE_SILENT);
+    estimate_tell(&estimate, 0, 0, NULL);
+    cr_expect_eq(estimate_judge(&estimate, 0, 0, 90 * NS_PER_MS, 1), ESTIMATE_SILENT,
+                 "nothing waits any more");
+}
+
+Test(estimate, a_backlog_that_makes_no_sense_is_none)
+{
+    const int64_t odd[] = {-1, INT64_MIN, INT64_MAX, ESTIMATE_BACKLOG_MOST_NS + 1};
+    for (uint32_t i = 0; i < 4; i++)
+        for (uint32_t field = 0; field < 3; field++) {
+            estimate_backlog_t backlog = some_wait;
+            *(field == 0 ? &backlog.ends_in_ns : field == 1 ? &backlog.row_ns : &backlog.behind_ns) = odd[i];
+            estimate_t estimate = {0};
+            estimate_tell(&estimate, 0, 0, NULL);
+            estimate_tell_backlog(&estimate, 0, &backlog);
+            cr_expect_eq(estimate_judge(&estimate, 0, 0, 90 * NS_PER_MS, 1), ESTIMATE_SILENT);
+        }
+}
+
 Test(estimate, what_it_refused_is_told_once)
 {
     estimate_t estimate = {.tried_ns = INT64_MAX};
     const double half[SHED_LEVELS] = {0.5, 0.5};
-    uint32_t overload, infeasible;
+    estimate_refused_t taken;
     estimate_tell(&estimate, 0, NS_PER_MS, half);
     (void)judge_many(&estimate, 0, 0, LONG_NS, 3);
     (void)judge_many(&estimate, 0, 1, LONG_NS, 1);
     (void)judge_many(&estimate, 0, 2, 1, 2);
-    cr_expect(estimate_take_refused(&estimate, 0, &overload, &infeasible));
-    cr_expect_eq(overload, 3 * MANY / 2);
-    cr_expect_eq(infeasible, 2 * MANY);
-    cr_expect(estimate_take_refused(&estimate, 1, &overload, &infeasible));
-    cr_expect_eq(overload, MANY / 2);
-    cr_expect_eq(infeasible, 0);
+    cr_expect(estimate_take_refused(&estimate, 0, &taken));
+    cr_expect_eq(taken.overload, 3 * MANY / 2);
+    cr_expect_eq(taken.infeasible, 2 * MANY);
+    cr_expect_eq(taken.backlog, 0);
+    cr_expect(estimate_take_refused(&estimate, 1, &taken));
+    cr_expect_eq(taken.overload, MANY / 2);
+    cr_expect_eq(taken.infeasible, 0);
+    estimate_tell(&estimate, 0, 0, NULL);
+    estimate_tell_backlog(&estimate, 0, &some_wait);
+    (void)judge_many(&estimate, 0, 2, 90 * NS_PER_MS, 1);
+    cr_expect(estimate_take_refused(&estimate, 2, &taken));
+    cr_expect(taken.overload == 0 && taken.infeasible == 0 && taken.backlog == MANY);
     for (uint32_t level = 0; level < SHED_LEVELS; level++)
-        cr_expect_not(estimate_take_refused(&estimate, level, &overload, &infeasible));
+        cr_expect_not(estimate_take_refused(&estimate, level, &taken));
 }
 
 /* Half of all that comes is refused elsewhere: the windows go on as if all had come here. */

@@ -168,15 +168,81 @@ Test(overload, gateways_of_both_kinds_are_served_alike)
     free(rig.requests);
 }
 
-Test(overload, among_equals_every_task_is_sent)
+/* All of one priority, one model and so many gateways. */
+static void make_equals(rig_t *rig, uint32_t rate_rps, uint32_t gateways, int64_t slo_ns)
+{
+    make(rig, rate_rps);
+    rig->options.gateways = gateways;
+    rig->models[0].slo_ns = slo_ns;
+    for (uint64_t i = 0; i < rig->count; i++) {
+        rig->requests[i].gateway %= gateways;
+        rig->requests[i].model = 0;
+        rig->requests[i].priority = 2;
+        rig->requests[i].budget_ns = slo_ns;
+    }
+}
+
+/* What comes in a second comes in the first `on_ms` of it. */
+static void bunch(rig_t *rig, uint32_t on_ms)
+{
+    for (uint64_t i = 0; i < rig->count; i++) {
+        int64_t second = rig->requests[i].at_ns / NS_PER_S, rest = rig->requests[i].at_ns % NS_PER_S;
+        rig->requests[i].at_ns = second * NS_PER_S + rest / 1000 * on_ms;
+    }
+}
+
+/* Returns which part of all its gateway has refused. */
+static double compare_equals(uint32_t rate_rps, uint32_t on_ms, int64_t slo_ns, const char *policy)
 {
     rig_t rig;
-    make(&rig, 1600);
-    for (uint64_t i = 0; i < rig.count; i++)
-        rig.requests[i].priority = 2;
-    const outcome_t outcome = run(&rig, 0);
-    cr_expect_eq(outcome.refused, 0);
-    cr_expect_eq(outcome.tasks, rig.count);
+    make_equals(&rig, rate_rps, 1, slo_ns);
+    bunch(&rig, on_ms);
+    rig.options.control.policy = policy;
+    const outcome_t sends = run(&rig, 1), heeds = run(&rig, 0);
+    double refused = (double)heeds.refused / (double)rig.count;
+    printf("%s at %u/s in %u ms, SLO %ld ms: good %.3f and %.3f, refused %.3f\n", policy, rate_rps, on_ms,
+           (long)(slo_ns / NS_PER_MS), part(&sends, 0, 2), part(&heeds, 0, 2), refused);
+    cr_expect_geq(part(&heeds, 0, 2), 0.97 * part(&sends, 0, 2), "%s at %u/s", policy, rate_rps);
+    cr_expect_eq(sends.refused, 0);
+    cr_expect_eq(heeds.tasks + heeds.refused, rig.count);
+    cr_expect_eq(heeds.requests, sends.requests);
+    cr_expect_leq((double)heeds.bad, 1.03 * (double)sends.bad);
+    cr_expect(heeds.desired <= sends.desired && heeds.desired + 1 >= sends.desired, "%u and %u devices",
+              sends.desired, heeds.desired);
+    free(rig.requests);
+    return refused;
+}
+
+Test(overload, among_equals_what_would_come_too_late_is_not_sent)
+{
+    cr_expect_gt(compare_equals(1600, 1000, 100 * NS_PER_MS, "fermata"), 0.3);
+    cr_expect_gt(compare_equals(4000, 1000, 100 * NS_PER_MS, "fermata"), 0.6);
+    cr_expect_gt(compare_equals(1600, 1000, 300 * NS_PER_MS, "deferred"), 0.3);
+    cr_expect_gt(compare_equals(1600, 1000, 100 * NS_PER_MS, "clockwork"), 0.3);
+}
+
+Test(overload, in_bursts_as_much_is_served)
+{
+    cr_expect_gt(compare_equals(1600, 300, 100 * NS_PER_MS, "fermata"), 0.3);
+    cr_expect_gt(compare_equals(1000, 900, 300 * NS_PER_MS, "fermata"), 0.03);
+}
+
+/* What can be served is served, and short deadlines are the policy's affair: a batch has only what just came. */
+Test(overload, among_equals_nobody_is_refused_where_more_can_be_served)
+{
+    cr_expect_eq(compare_equals(700, 1000, 100 * NS_PER_MS, "fermata"), 0);
+    cr_expect_eq(compare_equals(4000, 1000, 30 * NS_PER_MS, "fermata"), 0);
+}
+
+/* Each gateway knows only what it sent itself: nobody is refused for what others may have sent. */
+Test(overload, several_gateways_refuse_no_more_than_one_would)
+{
+    rig_t rig;
+    make_equals(&rig, 4000, GATEWAYS, SLO_NS);
+    const outcome_t sends = run(&rig, GATEWAYS), heeds = run(&rig, 0);
+    cr_expect_geq(part(&heeds, 0, 2), 0.97 * part(&sends, 0, 2));
+    cr_expect_gt(heeds.refused, rig.count / 3);
+    cr_expect_lt(heeds.refused, rig.count * 6 / 10);
     free(rig.requests);
 }
 
