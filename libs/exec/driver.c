@@ -27,17 +27,25 @@ static void act(void *ctx, const exec_action_t *action)
 
 status_t driver_run(driver_t *driver)
 {
-    driver->wake_ns = exec_run(driver->exec, driver->now_ns, act, driver);
+    driver->again = true;
+    if (driver->deciding)
+        return driver->status;
+    driver->deciding = true;
+    while (driver->again) {
+        driver->again = false;
+        driver->wake_ns = exec_run(driver->exec, driver->now_ns, act, driver);
+        if (driver->on->carry_out)
+            driver->on->carry_out(driver->device);
+    }
+    driver->deciding = false;
     return driver->status;
 }
 
-static void tell(const driver_t *driver, const driver_end_t *end)
+void driver_end(driver_t *driver, const driver_end_t *end)
 {
     if (end->kind == DRIVER_INPUTS_READ)
         whole_inputs_read(driver->exec, end->launch);
-    else if (end->kind == DRIVER_STOPPED)
-        (void)exec_stopped(driver->exec, driver->now_ns, end->launch);
-    else
+    else if (end->kind != DRIVER_STOPPED || !exec_stopped(driver->exec, driver->now_ns, end->launch))
         (void)exec_finished(driver->exec, driver->now_ns, end->launch);
 }
 
@@ -51,6 +59,6 @@ status_t driver_step(driver_t *driver, int64_t due_ns)
     while (driver->status == STATUS_OK && driver->user->next_ns(driver->ctx) <= driver->now_ns)
         driver->status = driver->user->come(driver->ctx, driver->now_ns, driver->err);
     while (driver->status == STATUS_OK && driver->on->take_end(driver->device, &end))
-        tell(driver, &end);
+        driver_end(driver, &end);
     return driver->status == STATUS_OK ? driver_run(driver) : driver->status;
 }

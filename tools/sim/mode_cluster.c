@@ -103,7 +103,7 @@ static int64_t next_ns(const cluster_t *cluster)
     for (uint32_t g = 0; g < cluster->options->gpus; g++) {
         next = least(next, accel_next_ns(cluster->gpus[g].device));
         for (uint32_t m = 0; m < cluster->scenario->model_count; m++)
-            next = least(next, cluster->gpus[g].wake_ns[m]);
+            next = least(next, cluster->gpus[g].drivers[m].wake_ns);
     }
     return next;
 }
@@ -163,7 +163,7 @@ status_t mode_run_cluster(const mode_options_t *options, const mode_scenario_t *
         }
         for (uint32_t g = 0; cluster.staged && g < options->gpus; g++)
             for (uint32_t m = 0; m < scenario->model_count; m++)
-                result->joined += staged_counts(cluster.gpus[g].exec[m]).stretches;
+                result->joined += staged_counts(cluster.gpus[g].drivers[m].exec).stretches;
     }
     cluster_dispose(&cluster);
     return status;

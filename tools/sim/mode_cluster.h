@@ -4,6 +4,7 @@
 #ifndef SIM_MODE_CLUSTER_H
 #define SIM_MODE_CLUSTER_H
 
+#include "exec/driver.h"
 #include "mode.h"
 #include "sched/sched.h"
 
@@ -26,18 +27,19 @@ typedef struct {
     int64_t arrival_ns;
 } cluster_request_t;
 
+typedef struct cluster cluster_t;
+
 typedef struct {
+    cluster_t *cluster;
     accel_t *device;
-    exec_t *exec[MODE_MODELS_MAX];
+    driver_t drivers
+        [MODE_MODELS_MAX]; /* of the models' exec objects; without one: batches run as they are granted */
     uint32_t running
         [CLUSTER_SLOTS_MAX]; /* whole, overlap: the first request of the batch in each stream, or CLUSTER_NOBODY */
     uint32_t unanswered;
     uint32_t granted
         [CLUSTER_INFLIGHT]; /* staged: the first request of each batch that it has, or CLUSTER_NOBODY */
-    int64_t wake_ns[MODE_MODELS_MAX];
 } cluster_gpu_t;
-
-typedef struct cluster cluster_t;
 
 /* What an exec object's schedule is told through its cost_ctx. */
 typedef struct {
@@ -55,7 +57,6 @@ struct cluster {
     uint32_t streams; /* of one model */
     sched_t *sched;
     cluster_gpu_t *gpus;
-    cluster_gpu_t *at; /* the device whose exec object is told to decide */
     cluster_model_t models[MODE_MODELS_MAX];
     cluster_request_t *requests;
     uint32_t sent, answered;
@@ -71,9 +72,11 @@ struct cluster {
 staged_cost_t cluster_stage_cost(void *ctx, uint32_t stage, uint32_t rows,
                                  uint32_t length); /* ctx: cluster_model_t */
 uint32_t cluster_longest(const mode_model_t *model);
+/* Of a launch, operators or (staged) a stage of a model; ops: MODE_OPS_MAX + 1 at most. Returns how many. ctx: cluster_t. */
+uint32_t cluster_operators(void *ctx, const exec_part_t *part, accel_op_t *ops);
 void cluster_launch(cluster_t *cluster, accel_t *device, uint32_t stream, uint64_t tag,
-                    const exec_part_t *part); /* operators of a model, as one launch */
-void cluster_launch_for_exec(cluster_t *cluster, cluster_gpu_t *gpu, const exec_action_t *action);
+                    const exec_part_t *part);
+void cluster_drive(cluster_gpu_t *gpu); /* sets up its drivers, without exec objects */
 void cluster_give_to_exec(cluster_t *cluster, cluster_gpu_t *gpu, uint32_t index); /* this request */
 void cluster_run_batch(cluster_t *cluster, cluster_gpu_t *gpu, const cluster_request_t *first, uint32_t rows);
 void cluster_take_ended(cluster_t *cluster, cluster_gpu_t *gpu);

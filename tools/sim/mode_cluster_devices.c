@@ -87,15 +87,26 @@ void cluster_fail(cluster_t *cluster, status_t status)
         cluster->status = status;
 }
 
+uint32_t cluster_operators(void *ctx, const exec_part_t *part, accel_op_t *ops)
+{
+    const cluster_t *cluster = ctx;
+    const mode_model_t *model = cluster->models[part->model].model;
+    uint32_t from = part->from, to = part->to, count = 0;
+    if (cluster->staged) {
+        from = part->from ? model->stage_end[part->from - 1] : 0;
+        to = model->stage_end[part->from];
+    }
+    ops[count++] = (accel_op_t){.ns = (int64_t)(cluster->scenario->launch_us * 1e3)};
+    for (uint32_t i = from; i < to; i++)
+        ops[count++] = mode_op(&model->ops[i], part->rows, part->length);
+    return count;
+}
+
 void cluster_launch(cluster_t *cluster, accel_t *device, uint32_t stream, uint64_t tag,
                     const exec_part_t *part)
 {
-    const mode_model_t *model = cluster->models[part->model].model;
     accel_op_t ops[MODE_OPS_MAX + 1];
-    uint32_t count = 0;
-    ops[count++] = (accel_op_t){.ns = (int64_t)(cluster->scenario->launch_us * 1e3)};
-    for (uint32_t i = part->from; i < part->to; i++)
-        ops[count++] = mode_op(&model->ops[i], part->rows, part->length);
+    uint32_t count = cluster_operators(cluster, part, ops);
     cluster_fail(cluster, accel_launch(device, stream, tag, ops, count, cluster->err));
 }
 
@@ -110,28 +121,34 @@ static void answer(cluster_t *cluster, uint32_t index)
         sched_batch_done(cluster->sched, cluster->now_ns, first->batch_id, cluster->now_ns);
 }
 
-void cluster_launch_for_exec(cluster_t *cluster, cluster_gpu_t *gpu, const exec_action_t *action)
+static status_t launch_for_exec(void *device, const exec_action_t *action, err_t *err)
 {
+    cluster_gpu_t *gpu = device;
+    cluster_t *cluster = gpu->cluster;
     exec_part_t part = action->launch.parts[0];
-    const mode_model_t *model = cluster->models[part.model].model;
-    uint32_t stage = part.from;
-    part.from = cluster->staged && stage ? model->stage_end[stage - 1] : 0;
-    part.to = cluster->staged ? model->stage_end[stage] : model->op_count;
+    (void)err;
+    for (uint32_t i = 0; cluster->staged && part.from == 0 && i < action->launch.query_count; i++)
+        cluster->requests[cluster->requests[action->launch.queries[i].tag].first].entered = action->batch;
+    if (!cluster->staged)
+        part.to = cluster->models[part.model].model->op_count;
     cluster_launch(cluster, gpu->device, part.model * cluster->streams + part.stream,
                    action->launch.launch << CLUSTER_TAG_MODEL_BITS | part.model, &part);
+    return cluster->status;
 }
 
 static void on_exec(void *ctx, const exec_action_t *action)
 {
-    cluster_t *cluster = ctx;
-    if (action->kind == EXEC_LAUNCH) {
-        const exec_part_t *part = &action->launch.parts[0];
-        for (uint32_t i = 0; cluster->staged && part->from == 0 && i < action->launch.query_count; i++)
-            cluster->requests[cluster->requests[action->launch.queries[i].tag].first].entered = action->batch;
-        cluster_launch_for_exec(cluster, cluster->at, action);
-    }
     for (uint32_t i = 0; action->kind == EXEC_COMPLETE && i < action->done.count; i++)
-        answer(cluster, (uint32_t)action->done.queries[i].tag);
+        answer(((cluster_gpu_t *)ctx)->cluster, (uint32_t)action->done.queries[i].tag);
+}
+
+void cluster_drive(cluster_gpu_t *gpu)
+{
+    static const driver_device_ops_t device = {.launch = launch_for_exec};
+    static const driver_user_ops_t user = {.act = on_exec};
+    for (uint32_t m = 0; m < MODE_MODELS_MAX; m++)
+        gpu->drivers[m] =
+            (driver_t){.on = &device, .device = gpu, .user = &user, .ctx = gpu, .wake_ns = EXEC_NEVER};
 }
 
 void cluster_give_to_exec(cluster_t *cluster, cluster_gpu_t *gpu, uint32_t index)
@@ -146,7 +163,7 @@ void cluster_give_to_exec(cluster_t *cluster, cluster_gpu_t *gpu, uint32_t index
                           .arrival_ns = request->arrival_ns,
                           .deadline_ns = EXEC_NEVER};
     cluster_fail(cluster,
-                 exec_submit(gpu->exec[request->model], cluster->now_ns, &query, 1, 0, cluster->err));
+                 exec_submit(gpu->drivers[request->model].exec, cluster->now_ns, &query, 1, 0, cluster->err));
 }
 
 void cluster_run_batch(cluster_t *cluster, cluster_gpu_t *gpu, const cluster_request_t *first, uint32_t rows)
@@ -177,9 +194,11 @@ void cluster_take_ended(cluster_t *cluster, cluster_gpu_t *gpu)
     uint64_t tag;
     accel_advance(gpu->device, cluster->now_ns);
     while (accel_take_ended(gpu->device, &tag)) {
-        exec_t *exec = gpu->exec[tag & ((1u << CLUSTER_TAG_MODEL_BITS) - 1)];
-        if (exec)
-            exec_finished(exec, cluster->now_ns, tag >> CLUSTER_TAG_MODEL_BITS);
+        driver_t *driver = &gpu->drivers[tag & ((1u << CLUSTER_TAG_MODEL_BITS) - 1)];
+        const driver_end_t end = {tag >> CLUSTER_TAG_MODEL_BITS, DRIVER_FINISHED};
+        driver->now_ns = cluster->now_ns;
+        if (driver->exec)
+            driver_end(driver, &end);
         else
             end_batch(cluster, gpu, (uint32_t)tag);
     }
@@ -187,7 +206,8 @@ void cluster_take_ended(cluster_t *cluster, cluster_gpu_t *gpu)
 
 void cluster_run_execs(cluster_t *cluster, cluster_gpu_t *gpu)
 {
-    cluster->at = gpu;
-    for (uint32_t m = 0; m < cluster->scenario->model_count && gpu->exec[m]; m++)
-        gpu->wake_ns[m] = exec_run(gpu->exec[m], cluster->now_ns, on_exec, cluster);
+    for (uint32_t m = 0; m < cluster->scenario->model_count && gpu->drivers[m].exec; m++) {
+        gpu->drivers[m].now_ns = cluster->now_ns;
+        cluster_fail(cluster, driver_run(&gpu->drivers[m]));
+    }
 }

@@ -2,6 +2,7 @@
  * Setting a cluster up: an exec object for each model on each device, and the scheduling core with profiles
  * of what these do.
  */
+#include "accel/device.h"
 #include "exec/overlap_share.h"
 #include "exec/whole.h"
 #include "mode_cluster.h"
@@ -48,57 +49,67 @@ static exec_t *make_exec(cluster_t *cluster, cluster_model_t *model)
 /* One batch alone, through the exec object that will run it: splitting makes it faster than its operators
  * one by one. */
 typedef struct {
-    cluster_t *cluster;
-    cluster_gpu_t gpu;
-    uint32_t left;
+    driver_t driver;
+    exec_query_t row;
+    uint32_t sent, answered, rows; /* the last: that are to be sent */
 } alone_t;
 
-static void on_alone(void *ctx, const exec_action_t *action)
+static int64_t alone_next_ns(const void *ctx)
 {
-    alone_t *alone = ctx;
-    if (action->kind == EXEC_LAUNCH)
-        cluster_launch_for_exec(alone->cluster, &alone->gpu, action);
-    if (action->kind == EXEC_COMPLETE)
-        alone->left -= action->done.count;
+    const alone_t *alone = ctx;
+    return alone->sent < alone->rows ? alone->driver.now_ns : EXEC_NEVER;
 }
 
-static status_t run_alone(cluster_t *cluster, exec_t *exec, uint32_t model, uint32_t rows, int64_t *ns)
+static status_t alone_come(void *ctx, int64_t now_ns, err_t *err)
 {
-    alone_t alone = {.cluster = cluster, .left = rows};
-    exec_query_t query = {.model = model,
-                          .rows = 1,
-                          .length = cluster_longest(cluster->models[model].model),
-                          .deadline_ns = EXEC_NEVER};
-    alone.gpu.device = accel_create(cluster->streams * MODE_MODELS_MAX, 8 * MODE_OPS_MAX, cluster->err);
-    status_t status = alone.gpu.device ? STATUS_OK : cluster->err->code;
-    for (uint32_t i = 0; status == STATUS_OK && i < rows; i++)
-        status = exec_submit(exec, *ns, &query, 1, 0, cluster->err);
-    int64_t begun_ns = *ns;
-    while (status == STATUS_OK && alone.left) {
-        uint64_t tag;
-        exec_run(exec, *ns, on_alone, &alone);
-        if (alone.left == 0)
-            break;
-        *ns = begun_ns + accel_next_ns(alone.gpu.device);
-        accel_advance(alone.gpu.device, *ns - begun_ns);
-        while (accel_take_ended(alone.gpu.device, &tag))
-            exec_finished(exec, *ns, tag >> CLUSTER_TAG_MODEL_BITS);
-        status = cluster->status;
+    alone_t *alone = ctx;
+    alone->sent++;
+    return exec_submit(alone->driver.exec, now_ns, &alone->row, 1, 0, err);
+}
+
+static void alone_act(void *ctx, const exec_action_t *action)
+{
+    alone_t *alone = ctx;
+    if (action->kind == EXEC_COMPLETE)
+        alone->answered += action->done.count;
+}
+
+/* Batch by batch, each when the one before has ended. */
+static status_t play_alone(alone_t *alone, uint32_t most, profile_point_t *points)
+{
+    driver_t *driver = &alone->driver;
+    for (uint32_t b = 1; driver->status == STATUS_OK && b <= most; b++) {
+        int64_t begun_ns = driver->now_ns;
+        alone->rows += b;
+        while (driver->status == STATUS_OK && alone->answered < alone->rows)
+            (void)driver_step(driver, EXEC_NEVER);
+        points[b - 1] = (profile_point_t){.batch = b, .latency_ns = driver->now_ns - begun_ns};
     }
-    accel_destroy(alone.gpu.device);
-    return status;
+    return driver->status;
 }
 
 static status_t measure(cluster_t *cluster, uint32_t index, uint32_t most, profile_point_t *points)
 {
+    static const driver_user_ops_t user = {alone_next_ns, alone_come, alone_act};
+    const accel_device_config_t config = {.streams = cluster->streams,
+                                          .ops_max = MODE_OPS_MAX + 1,
+                                          .operators = cluster_operators,
+                                          .ctx = cluster};
+    alone_t alone = {.row = {.model = index,
+                             .rows = 1,
+                             .length = cluster_longest(cluster->models[index].model),
+                             .deadline_ns = EXEC_NEVER}};
     exec_t *exec = make_exec(cluster, &cluster->models[index]);
-    int64_t ns = 0;
-    status_t status = exec ? STATUS_OK : cluster->err->code;
-    for (uint32_t b = 1; status == STATUS_OK && b <= most; b++) {
-        int64_t begun_ns = ns;
-        status = run_alone(cluster, exec, index, b, &ns);
-        points[b - 1] = (profile_point_t){.batch = b, .latency_ns = ns - begun_ns};
-    }
+    accel_device_t *device = exec ? accel_device_create(&config, cluster->err) : NULL;
+    alone.driver = (driver_t){.exec = exec,
+                              .on = &accel_device_ops,
+                              .device = device,
+                              .user = &user,
+                              .ctx = &alone,
+                              .wake_ns = EXEC_NEVER,
+                              .err = cluster->err};
+    status_t status = device ? play_alone(&alone, most, points) : cluster->err->code;
+    accel_device_destroy(device);
     exec_destroy(exec);
     return status;
 }
@@ -225,17 +236,17 @@ static status_t make_scheduler(cluster_t *cluster)
 static status_t make_gpu(cluster_t *cluster, cluster_gpu_t *gpu)
 {
     uint32_t models = cluster->scenario->model_count;
-    *gpu = (cluster_gpu_t){.device = accel_create(cluster->streams * models, 8 * MODE_OPS_MAX, cluster->err)};
+    *gpu = (cluster_gpu_t){.cluster = cluster,
+                           .device = accel_create(cluster->streams * models, 8 * MODE_OPS_MAX, cluster->err)};
     for (uint32_t s = 0; s < CLUSTER_SLOTS_MAX; s++)
         gpu->running[s] = CLUSTER_NOBODY;
     for (uint32_t i = 0; i < CLUSTER_INFLIGHT; i++)
         gpu->granted[i] = CLUSTER_NOBODY;
-    for (uint32_t m = 0; m < MODE_MODELS_MAX; m++)
-        gpu->wake_ns[m] = EXEC_NEVER;
+    cluster_drive(gpu);
     bool by_exec = cluster->staged || !cluster->scheduled;
     for (uint32_t m = 0; gpu->device && by_exec && m < models; m++) {
-        gpu->exec[m] = make_exec(cluster, &cluster->models[m]);
-        if (!gpu->exec[m])
+        gpu->drivers[m].exec = make_exec(cluster, &cluster->models[m]);
+        if (!gpu->drivers[m].exec)
             return cluster->err->code;
     }
     return gpu->device ? STATUS_OK : cluster->err->code;
@@ -266,7 +277,7 @@ void cluster_dispose(cluster_t *cluster)
     for (uint32_t g = 0; cluster->gpus && g < cluster->options->gpus; g++) {
         accel_destroy(cluster->gpus[g].device);
         for (uint32_t m = 0; m < MODE_MODELS_MAX; m++)
-            exec_destroy(cluster->gpus[g].exec[m]);
+            exec_destroy(cluster->gpus[g].drivers[m].exec);
     }
     mode_tally_dispose(&cluster->tally);
     free(cluster->gpus);

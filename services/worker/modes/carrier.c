@@ -4,13 +4,6 @@
 
 #include <stdlib.h>
 
-static void carrier_sink(void *ctx, const exec_action_t *action)
-{
-    carrier_t *carrier = ctx;
-
-    carrier->act(carrier, action);
-}
-
 static void submit_due(carrier_t *carrier)
 {
     launch_t *launch = carrier->due;
@@ -34,30 +27,45 @@ static void tell_over(carrier_t *carrier)
     }
 }
 
+void carrier_carry_out(void *device)
+{
+    carrier_t *carrier = device;
+
+    submit_due(carrier);
+    if (carrier->stop)
+        launch_stop(carrier->stop);
+    carrier->stop = NULL;
+    tell_over(carrier);
+}
+
 void carrier_decide(carrier_t *carrier)
 {
-    int64_t wake_ns;
+    driver_t *driver = &carrier->driver;
 
-    carrier->again = true;
-    if (carrier->deciding)
+    driver->now_ns = clock_now_ns();
+    (void)driver_run(driver);
+    if (driver->deciding)
         return;
-    carrier->deciding = true;
-    while (carrier->again) {
-        carrier->again = false;
-        wake_ns = exec_run(carrier->exec, clock_now_ns(), carrier_sink, carrier);
-        submit_due(carrier);
-        if (carrier->stop)
-            launch_stop(carrier->stop);
-        carrier->stop = NULL;
-        tell_over(carrier);
-    }
-    carrier->deciding = false;
     if (carrier->doomed)
         carrier_destroy(&carrier->executor);
-    else if (wake_ns == EXEC_NEVER)
+    else if (driver->wake_ns == EXEC_NEVER)
         loop_timer_stop(&carrier->wake);
     else
-        loop_timer_start(&carrier->wake, wake_ns);
+        loop_timer_start(&carrier->wake, driver->wake_ns);
+}
+
+void carrier_submit(carrier_t *carrier, batch_t *batch, const exec_query_t *queries, uint32_t count)
+{
+    (void)exec_submit(carrier->driver.exec, clock_now_ns(), queries, count, carrier_id(batch), NULL);
+    carrier_decide(carrier);
+}
+
+void carrier_end(carrier_t *carrier, uint64_t launch, driver_end_kind_t kind)
+{
+    const driver_end_t end = {launch, kind};
+
+    carrier->driver.now_ns = clock_now_ns();
+    driver_end(&carrier->driver, &end);
 }
 
 void carrier_launch(carrier_t *carrier, launch_t *launch)
@@ -82,7 +90,7 @@ bool carrier_revoke(executor_t *executor, batch_t *batch)
 {
     carrier_t *carrier = (carrier_t *)executor;
 
-    if (!exec_preempt(carrier->exec, clock_now_ns(), carrier_id(batch)))
+    if (!exec_preempt(carrier->driver.exec, clock_now_ns(), carrier_id(batch)))
         return false;
     carrier_decide(carrier);
     return true;
@@ -95,12 +103,12 @@ static void carrier_on_wake(loop_timer_t *timer, void *arg)
 }
 
 status_t carrier_init(carrier_t *carrier, const executor_ops_t *ops, const executor_env_t *env,
-                      uint32_t device, exec_t *exec,
-                      void (*act)(carrier_t *carrier, const exec_action_t *action), err_t *err)
+                      uint32_t device, exec_t *exec, const driver_device_ops_t *on,
+                      const driver_user_ops_t *user, err_t *err)
 {
     carrier->executor = (executor_t){.ops = ops, .env = env, .device = device};
-    carrier->exec = exec;
-    carrier->act = act;
+    carrier->driver = (driver_t){
+        .exec = exec, .on = on, .device = carrier, .user = user, .ctx = carrier, .wake_ns = EXEC_NEVER};
     carrier->due_tail = &carrier->due;
     TAILQ_INIT(&carrier->over);
     if (!exec)
@@ -116,9 +124,9 @@ void carrier_destroy(executor_t *executor)
     carrier_t *carrier = (carrier_t *)executor;
 
     carrier->doomed = true;
-    if (carrier->deciding)
+    if (carrier->driver.deciding)
         return;
     loop_timer_dispose(&carrier->wake);
-    exec_destroy(carrier->exec);
+    exec_destroy(carrier->driver.exec);
     free(carrier);
 }

@@ -88,7 +88,7 @@ static bool runs_again(part_t *part)
         carrier_launch(&overlap->carrier, launch);
     } else if (batch->over != STATUS_OK) {
         /* What is left of it would compute on garbage. False: nothing is. */
-        (void)exec_preempt(overlap->carrier.exec, clock_now_ns(), carrier_id(batch));
+        (void)exec_preempt(overlap->carrier.driver.exec, clock_now_ns(), carrier_id(batch));
     }
     return again;
 }
@@ -114,7 +114,7 @@ static void part_ended(launch_t *launch)
     else if (part->last && batch->over == STATUS_OK)
         answer(overlap, part->slot);
     if (--overlap->parts_left == 0)
-        exec_finished(overlap->carrier.exec, clock_now_ns(), overlap->group);
+        carrier_end(&overlap->carrier, overlap->group, DRIVER_FINISHED);
     carrier_decide(&overlap->carrier);
 }
 
@@ -147,8 +147,11 @@ static void launch_part(overlap_t *overlap, uint32_t index, const exec_part_t *w
     carrier_launch(&overlap->carrier, &part->launch);
 }
 
-static void launch_group(overlap_t *overlap, const exec_action_t *action)
+static status_t launch_group(void *device, const exec_action_t *action, err_t *err)
 {
+    overlap_t *overlap = device;
+
+    (void)err;
     overlap->group = action->launch.launch;
     overlap->parts_left = action->launch.count;
     for (uint32_t i = 0; i < action->launch.count; i++)
@@ -156,6 +159,7 @@ static void launch_group(overlap_t *overlap, const exec_action_t *action)
     metrics_add(overlap->groups, 1);
     metrics_add(overlap->parts_run, action->launch.count);
     metrics_add(overlap->beside, action->launch.count > 1);
+    return STATUS_OK;
 }
 
 static bool slot_runs(const overlap_t *overlap, uint32_t slot)
@@ -186,15 +190,10 @@ static void end_query(overlap_t *overlap, uint32_t slot, exec_action_kind_t how)
         let_go(overlap, slot);
 }
 
-static void overlap_act(carrier_t *carrier, const exec_action_t *action)
+static void overlap_act(void *ctx, const exec_action_t *action)
 {
-    overlap_t *overlap = (overlap_t *)carrier;
-
-    if (action->kind == EXEC_LAUNCH)
-        launch_group(overlap, action);
-    else
-        for (uint32_t i = 0; i < action->done.count; i++)
-            end_query(overlap, (uint32_t)action->done.queries[i].tag, action->kind);
+    for (uint32_t i = 0; action->kind != EXEC_LAUNCH && i < action->done.count; i++)
+        end_query(ctx, (uint32_t)action->done.queries[i].tag, action->kind);
 }
 
 /* ---- the executor ---- */
@@ -233,7 +232,6 @@ static void overlap_submit(executor_t *executor, batch_t *batch)
 {
     overlap_t *overlap = (overlap_t *)executor;
     uint32_t slot = free_slot(overlap);
-    int64_t now_ns = clock_now_ns();
     exec_query_t query = {.tag = slot,
                           .model = segments_of(batch)->service,
                           .rows = batch->count,
@@ -246,9 +244,7 @@ static void overlap_submit(executor_t *executor, batch_t *batch)
     batch->over = STATUS_OK;
     batch->shared = true; /* how long it took tells little about how long it takes alone */
     overlap->slots[slot] = batch;
-    /* Slots are fewer than it has room for. */
-    (void)exec_submit(overlap->carrier.exec, now_ns, &query, 1, carrier_id(batch), NULL);
-    carrier_decide(&overlap->carrier);
+    carrier_submit(&overlap->carrier, batch, &query, 1);
 }
 
 /* Only before any of it has run: what waits for its next group is dropped when it cannot make it. */
@@ -263,6 +259,9 @@ static int64_t overlap_left_ns(const executor_t *executor, const batch_t *batch)
     (void)executor, (void)batch;
     return 0;
 }
+
+static const driver_device_ops_t overlap_device = {.launch = launch_group, .carry_out = carrier_carry_out};
+static const driver_user_ops_t overlap_user = {.act = overlap_act};
 
 static const executor_ops_t overlap_ops = {.mode = MODE_OVERLAP,
                                            .takes = overlap_takes,
@@ -299,8 +298,8 @@ executor_t *executor_create_overlap(const executor_env_t *env, uint32_t device, 
     overlap->groups = metrics_series(env->metrics, METRIC_WORKER_OVERLAP_GROUPS, name);
     overlap->parts_run = metrics_series(env->metrics, METRIC_WORKER_OVERLAP_PARTS, name);
     overlap->beside = metrics_series(env->metrics, METRIC_WORKER_OVERLAP_BESIDE, name);
-    if (carrier_init(&overlap->carrier, &overlap_ops, env, device, make_exec(plan, err), overlap_act, err) !=
-        STATUS_OK) {
+    if (carrier_init(&overlap->carrier, &overlap_ops, env, device, make_exec(plan, err), &overlap_device,
+                     &overlap_user, err) != STATUS_OK) {
         free(overlap);
         return NULL;
     }

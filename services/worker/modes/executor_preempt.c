@@ -5,15 +5,12 @@
 #include "exec/preempt.h"
 #include "worker/modes/carrier.h"
 
-#include "base/clock.h"
-
 #include <stdlib.h>
 
 static void preempt_ended(launch_t *launch)
 {
     batch_t *batch = CONTAINER_OF(launch, batch_t, launch);
     carrier_t *carrier = (carrier_t *)batch->executor;
-    int64_t now_ns = clock_now_ns();
     bool again;
 
     batch->err = launch->err;
@@ -30,19 +27,20 @@ static void preempt_ended(launch_t *launch)
         batch->started_ns = launch->job.started_ns;
         batch->finished_ns = launch->job.finished_ns;
     }
-    bool stopped =
-        launch->status == STATUS_CANCELLED && exec_stopped(carrier->exec, now_ns, batch->exec_launch);
-    if (!stopped)
-        exec_finished(carrier->exec, now_ns, batch->exec_launch);
+    carrier_end(carrier, batch->exec_launch,
+                launch->status == STATUS_CANCELLED ? DRIVER_STOPPED : DRIVER_FINISHED);
     carrier_decide(carrier);
 }
 
-static void start(carrier_t *carrier, batch_t *batch, uint64_t exec_launch)
+static status_t preempt_launch(void *device, const exec_action_t *action, err_t *err)
 {
+    carrier_t *carrier = device;
+    batch_t *batch = carrier_batch(action->batch);
     const mode_choice_t *choice = &batch->model->choice;
 
+    (void)err;
     batch->begun = true;
-    batch->exec_launch = exec_launch;
+    batch->exec_launch = action->launch.launch;
     batch->launch.ended = preempt_ended;
     batch->launch.job = (engine_job_t){.model = batch->model->on_device[carrier->executor.device],
                                        .batch = batch->count,
@@ -54,15 +52,16 @@ static void start(carrier_t *carrier, batch_t *batch, uint64_t exec_launch)
     if (batch->model->shapes)
         batch_put_shapes(batch, &batch->launch.job);
     carrier_launch(carrier, &batch->launch);
+    return STATUS_OK;
 }
 
-static void preempt_act(carrier_t *carrier, const exec_action_t *action)
+static void preempt_act(void *ctx, const exec_action_t *action)
 {
+    carrier_t *carrier = ctx;
     batch_t *batch = carrier_batch(action->batch);
 
     switch (action->kind) {
     case EXEC_LAUNCH:
-        start(carrier, batch, action->launch.launch);
         break;
     case EXEC_STOP:
         carrier_stop(carrier, &batch->launch);
@@ -82,7 +81,7 @@ static void preempt_act(carrier_t *carrier, const exec_action_t *action)
 static bool preempt_takes(const executor_t *executor, const batch_t *batch)
 {
     (void)batch;
-    return exec_room(((const carrier_t *)executor)->exec) > 0;
+    return exec_room(((const carrier_t *)executor)->driver.exec) > 0;
 }
 
 static void preempt_submit(executor_t *executor, batch_t *batch)
@@ -90,10 +89,11 @@ static void preempt_submit(executor_t *executor, batch_t *batch)
     carrier_t *carrier = (carrier_t *)executor;
     exec_query_t query = {.tag = carrier_id(batch), .rows = batch->count, .arrival_ns = batch->granted_ns};
 
-    /* There is room and the batch is not empty: it cannot be refused. */
-    (void)exec_submit(carrier->exec, clock_now_ns(), &query, 1, carrier_id(batch), NULL);
-    carrier_decide(carrier);
+    carrier_submit(carrier, batch, &query, 1);
 }
+
+static const driver_device_ops_t preempt_device = {.launch = preempt_launch, .carry_out = carrier_carry_out};
+static const driver_user_ops_t preempt_user = {.act = preempt_act};
 
 static const executor_ops_t preempt_ops = {.mode = MODE_PREEMPT,
                                            .takes = preempt_takes,
@@ -110,7 +110,8 @@ executor_t *executor_create_preempt(const executor_env_t *env, uint32_t device, 
         return NULL;
     }
     exec_t *exec = exec_create_preempt(ENGINE_MAX_BATCH, err);
-    if (carrier_init(carrier, &preempt_ops, env, device, exec, preempt_act, err) != STATUS_OK) {
+    if (carrier_init(carrier, &preempt_ops, env, device, exec, &preempt_device, &preempt_user, err) !=
+        STATUS_OK) {
         free(carrier);
         return NULL;
     }

@@ -22,7 +22,7 @@
 
 static void count_changes(staged_t *staged)
 {
-    staged_counts_t now = staged_counts(staged->carrier.exec);
+    staged_counts_t now = staged_counts(staged->carrier.driver.exec);
 
     metrics_add(staged->model->serving->stage_splits, now.splits - staged->counted.splits);
     metrics_add(staged->model->serving->stage_batches, now.batches - staged->counted.batches);
@@ -64,7 +64,7 @@ static void stage_ended(launch_t *launch)
             batch_lose_row(batch, row_of(stage->tags[i]), launch->status);
         }
     }
-    exec_finished(staged->carrier.exec, clock_now_ns(), stage->id);
+    carrier_end(&staged->carrier, stage->id, DRIVER_FINISHED);
     carrier_decide(&staged->carrier);
 }
 
@@ -111,14 +111,16 @@ static void enter_rows(staged_t *staged, stage_t *stage, const exec_action_t *ac
     mark_shared(staged, action->batch, start == 0);
 }
 
-static void launch_stage(staged_t *staged, const exec_action_t *action)
+static status_t launch_stage(void *on, const exec_action_t *action, err_t *err)
 {
+    staged_t *staged = on;
     const model_stages_t *stages = staged->stages;
     const exec_part_t *part = &action->launch.parts[0];
     uint32_t device = staged->carrier.executor.device, s = part->from, start = action->launch.start;
     stage_t *stage = &staged->stage[stage_at(s, action->launch.out_pair)];
     bool first = s == 0, last = s + 1 == stages->count;
 
+    (void)err;
     stage->id = action->launch.launch;
     stage->count = action->launch.query_count;
     for (uint32_t i = 0; i < stage->count; i++)
@@ -141,6 +143,7 @@ static void launch_stage(staged_t *staged, const exec_action_t *action)
     if (first)
         enter_rows(staged, stage, action);
     carrier_launch(&staged->carrier, &stage->launch);
+    return STATUS_OK;
 }
 
 /* ---- exits ---- */
@@ -196,13 +199,11 @@ static void take_back(staged_t *staged, const exec_action_t *action)
     carrier_over(&staged->carrier, batch, STATUS_CANCELLED);
 }
 
-static void staged_act(carrier_t *carrier, const exec_action_t *action)
+static void staged_act(void *ctx, const exec_action_t *action)
 {
-    staged_t *staged = (staged_t *)carrier;
+    staged_t *staged = ctx;
 
-    if (action->kind == EXEC_LAUNCH)
-        launch_stage(staged, action);
-    else if (action->kind == EXEC_COMPLETE)
+    if (action->kind == EXEC_COMPLETE)
         complete(staged, action);
     else if (action->kind == EXEC_REQUEUE)
         take_back(staged, action);
@@ -318,7 +319,7 @@ static bool staged_takes(const executor_t *executor, const batch_t *batch)
 {
     const staged_t *staged = (const staged_t *)executor;
 
-    return free_slot(staged) < SLOTS && exec_room(staged->carrier.exec) >= batch->count;
+    return free_slot(staged) < SLOTS && exec_room(staged->carrier.driver.exec) >= batch->count;
 }
 
 static void staged_submit(executor_t *executor, batch_t *batch)
@@ -337,9 +338,7 @@ static void staged_submit(executor_t *executor, batch_t *batch)
                                                .length = batch->length,
                                                .shape = batch->shape,
                                                .arrival_ns = now_ns};
-    /* There is room. */
-    (void)exec_submit(staged->carrier.exec, now_ns, staged->entering, batch->count, carrier_id(batch), NULL);
-    carrier_decide(&staged->carrier);
+    carrier_submit(&staged->carrier, batch, staged->entering, batch->count);
 }
 
 static void staged_destroy(executor_t *executor)
@@ -353,6 +352,9 @@ static void staged_destroy(executor_t *executor)
     free(staged->shapes);
     carrier_destroy(executor);
 }
+
+static const driver_device_ops_t staged_device = {.launch = launch_stage, .carry_out = carrier_carry_out};
+static const driver_user_ops_t staged_user = {.act = staged_act};
 
 static const executor_ops_t staged_ops = {.mode = MODE_STAGED,
                                           .takes = staged_takes,
@@ -393,8 +395,8 @@ executor_t *executor_create_staged(const executor_env_t *env, uint32_t device, m
     staged->stages = model->choice.stages;
     for (uint32_t i = 0; i < STAGED_STAGES_MAX * STAGES_PAIRS; i++)
         staged->stage[i].staged = staged;
-    if (carrier_init(&staged->carrier, &staged_ops, env, device, make_exec(staged, err), staged_act, err) !=
-        STATUS_OK) {
+    if (carrier_init(&staged->carrier, &staged_ops, env, device, make_exec(staged, err), &staged_device,
+                     &staged_user, err) != STATUS_OK) {
         free(staged);
         return NULL;
     }

@@ -2,6 +2,7 @@
  * Segments of real models: whatever the cut, the rows and the order, what comes out is what the whole model computes.
  */
 #include "base/prng.h"
+#include "exec/driver.h"
 #include "exec/staged.h"
 #include "networks.h"
 #include "support/cases.h"
@@ -208,7 +209,7 @@ typedef struct {
 /* Each query is a row of the whole run; `source` follows which one lies where. */
 typedef struct {
     rig_t *rig;
-    exec_t *exec;
+    driver_t driver;
     prng_t prng;
     uint32_t stages, at[STAGED_STAGES_MAX + 1]; /* operators at the borders, those at the ends included */
     engine_border_t *borders[STAGED_STAGES_MAX][PAIRS];
@@ -250,8 +251,10 @@ static void fill_inputs(play_t *play, uint32_t pair, uint32_t row)
     }
 }
 
-static void start_launch(play_t *play, const exec_action_t *action)
+static status_t start_launch(void *device, const exec_action_t *action, err_t *err)
 {
+    play_t *play = device;
+    (void)err;
     const exec_part_t *p = &action->launch.parts[0];
     uint32_t in = action->launch.in_pair, out = action->launch.out_pair, start = action->launch.start;
     engine_job_t job =
@@ -274,16 +277,18 @@ static void start_launch(play_t *play, const exec_action_t *action)
     flight->pair = out;
     play->in_flight++;
     ticket_start(&flight->ticket, ops, play->rig->engine, job);
+    return STATUS_OK;
 }
 
-static void on_action(void *ctx, const exec_action_t *action)
+static void act(void *ctx, const exec_action_t *action)
 {
     play_t *play = ctx;
-    if (action->kind == EXEC_LAUNCH)
-        start_launch(play, action);
-    else if (action->kind == EXEC_COMPLETE)
+    if (action->kind == EXEC_COMPLETE)
         play->answered += action->done.count;
 }
+
+static const driver_device_ops_t by_tickets = {.launch = start_launch};
+static const driver_user_ops_t those_answered = {.act = act};
 
 static void check_rows(const play_t *play, const flight_t *flight)
 {
@@ -302,7 +307,7 @@ static void check_rows(const play_t *play, const flight_t *flight)
 }
 
 /* Any of those under way: they end in whatever order. */
-static void finish_one(play_t *play, int64_t now_ns)
+static void finish_one(play_t *play)
 {
     uint64_t nth = prng_below(&play->prng, play->in_flight);
     flight_t *flight = play->flights;
@@ -313,7 +318,7 @@ static void finish_one(play_t *play, int64_t now_ns)
         check_rows(play, flight);
     flight->used = false;
     play->in_flight--;
-    cr_assert(exec_finished(play->exec, now_ns, flight->launch));
+    driver_end(&play->driver, &(driver_end_t){flight->launch, DRIVER_FINISHED});
 }
 
 static void choose_stages(play_t *play)
@@ -340,21 +345,24 @@ static void play_schedule(play_t *play, staged_counts_t *counts)
                               .queries_max = QUERIES,
                               .cost = no_cost,
                               .schedule = &by_chance};
-    play->exec = exec_create_staged(&config, &err);
-    cr_assert(play->exec, "%s", err.text);
+    exec_t *exec = exec_create_staged(&config, &err);
+    cr_assert(exec, "%s", err.text);
+    play->driver =
+        (driver_t){.exec = exec, .on = &by_tickets, .device = play, .user = &those_answered, .ctx = play};
     uint32_t sent = 0;
     for (int64_t now_ns = 0; play->answered < QUERIES; now_ns++) {
         exec_query_t query = {.rows = 1, .length = 1, .arrival_ns = now_ns, .deadline_ns = INT64_MAX};
         for (uint64_t n = prng_below(&play->prng, 4); n > 0 && sent < QUERIES; n--, sent++)
-            cr_assert_eq(exec_submit(play->exec, now_ns, &query, 1, 0, &err), STATUS_OK, "%s", err.text);
+            cr_assert_eq(exec_submit(exec, now_ns, &query, 1, 0, &err), STATUS_OK, "%s", err.text);
+        play->driver.now_ns = now_ns;
         if (play->in_flight && prng_below(&play->prng, 4))
-            finish_one(play, now_ns);
-        exec_run(play->exec, now_ns, on_action, play);
-        cr_assert_null(exec_validate(play->exec));
+            finish_one(play);
+        cr_assert_eq(driver_run(&play->driver), STATUS_OK);
+        cr_assert_null(exec_validate(exec));
         cr_assert_lt(now_ns, 100 * QUERIES, "nothing moves");
     }
-    *counts = staged_counts(play->exec);
-    exec_destroy(play->exec);
+    *counts = staged_counts(exec);
+    exec_destroy(exec);
 }
 
 static void play_network(maker_t *m, uint64_t seed, staged_counts_t *sum)

@@ -1,4 +1,4 @@
-/* What a driver does when its device fails, and when nothing is to come. */
+/* What a driver does when its device fails, when nothing is to come, and when it is told more while it decides. */
 #include "accel/device.h"
 #include "exec/whole.h"
 
@@ -6,7 +6,8 @@
 
 typedef struct {
     driver_t driver;
-    uint32_t sent, completed;
+    uint32_t sent, completed, launched, carried;
+    uint64_t launch;             /* the last */
     status_t launching, waiting; /* how a device that does nothing answers */
 } play_t;
 
@@ -25,7 +26,8 @@ static status_t come(void *ctx, int64_t now_ns, err_t *err)
 
 static void act(void *ctx, const exec_action_t *action)
 {
-    ((play_t *)ctx)->completed += action->kind == EXEC_COMPLETE;
+    if (action->kind == EXEC_COMPLETE)
+        ((play_t *)ctx)->completed += action->done.count;
 }
 
 static const driver_user_ops_t user = {next_ns, come, act};
@@ -62,7 +64,7 @@ static status_t idle_launch(void *device, const exec_action_t *action, err_t *er
     return ((play_t *)device)->launching == STATUS_OK ? STATUS_OK : err_set(err, STATUS_NO_MEMORY, "full");
 }
 
-static const driver_device_ops_t idle = {idle_wait, idle_take_end, idle_launch, NULL};
+static const driver_device_ops_t idle = {.wait = idle_wait, .take_end = idle_take_end, .launch = idle_launch};
 
 Test(driver, a_device_that_refuses_a_launch_ends_it)
 {
@@ -94,6 +96,47 @@ Test(driver, a_step_waits_for_no_more_than_it_is_told)
     cr_expect_eq(driver_due_ns(&play->driver), 5);
     cr_expect_eq(driver_step(&play->driver, EXEC_NEVER), STATUS_OK);
     cr_expect(play->driver.now_ns == 5 && play->sent == 1);
+    exec_destroy(play->driver.exec);
+}
+
+/* ---- One that has ended when its launches are carried out ---- */
+
+static status_t put_aside(void *device, const exec_action_t *action, err_t *err)
+{
+    play_t *play = device;
+    (void)err;
+    play->launched++;
+    play->launch = action->launch.launch;
+    return STATUS_OK;
+}
+
+static void carry_out(void *device)
+{
+    play_t *play = device;
+    const driver_end_t end = {play->launch, DRIVER_STOPPED}; /* which whole knows nothing of */
+    cr_expect(play->driver.deciding, "behind the decision, not after the driver has returned");
+    play->carried++;
+    if (play->launch == 0)
+        return;
+    play->launch = 0;
+    driver_end(&play->driver, &end);
+    (void)driver_run(&play->driver);
+    cr_expect_eq(play->completed, 0, "what follows is not decided within");
+}
+
+static const driver_device_ops_t at_once = {.launch = put_aside, .carry_out = carry_out};
+
+Test(driver, what_it_is_told_while_it_decides_is_decided_behind)
+{
+    play_t *play = play_new(&at_once, NULL, NULL);
+    const exec_query_t query = {.rows = 1, .deadline_ns = EXEC_NEVER};
+    for (uint32_t i = 0; i < 2; i++)
+        cr_assert_eq(exec_submit(play->driver.exec, 0, &query, 1, 0, NULL), STATUS_OK);
+    cr_expect_eq(driver_run(&play->driver), STATUS_OK);
+    cr_expect_eq(play->launched, 1);
+    cr_expect_eq(play->completed, 2, "both in one batch");
+    cr_expect_eq(play->carried, 2);
+    cr_expect_not(play->driver.deciding);
     exec_destroy(play->driver.exec);
 }
 
