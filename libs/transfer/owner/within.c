@@ -1,7 +1,7 @@
 /* The data plane within a process: inputs are read where they lie, results are made, or copied to, where they are answered from. A hot path:
  * nothing is allocated. */
 #include "loop/loop.h"
-#include "transfer/owner_private.h"
+#include "transfer/owner/private.h"
 
 #include <stdatomic.h>
 #include <string.h>
