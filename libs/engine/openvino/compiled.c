@@ -17,7 +17,7 @@ struct compiled {
     const network_map_t *map;
     result_t results[ENGINE_MAX_IO];
     uint32_t lanes;
-    ov_infer_request_t *requests[]; /* of each lane; NULL before it needs one */
+    ov_infer_request_t *requests[]; /* of each lane, and one more; NULL before it needs one */
 };
 
 /* ---- Compiling ---- */
@@ -134,7 +134,7 @@ static status_t read_result(compiled_t *c, uint32_t i, err_t *err)
 status_t compiled_create(const network_t *network, const engine_model_info_t *info, const network_map_t *map,
                          const compiled_how_t *how, compiled_t **compiled, err_t *err)
 {
-    compiled_t *c = calloc(1, sizeof *c + how->lanes * sizeof c->requests[0]);
+    compiled_t *c = calloc(1, sizeof *c + (how->lanes + 1) * sizeof c->requests[0]);
     if (!c)
         return err_set(err, STATUS_NO_MEMORY, "no memory for a compiled model");
     c->info = info;
@@ -154,9 +154,8 @@ void compiled_destroy(compiled_t *c)
 {
     if (!c)
         return;
-    for (uint32_t i = 0; i < c->lanes; i++)
-        if (c->requests[i])
-            ov_infer_request_free(c->requests[i]);
+    for (uint32_t i = 0; i <= c->lanes; i++)
+        compiled_give_back(c, i);
     if (c->model)
         ov_compiled_model_free(c->model);
     free(c);
@@ -175,6 +174,18 @@ status_t compiled_reserve(compiled_t *c, uint32_t lane, err_t *err)
         return STATUS_OK;
     return library_check(ov_compiled_model_create_infer_request(c->model, &c->requests[lane]), "a request",
                          STATUS_INTERNAL, err);
+}
+
+void compiled_give_back(compiled_t *c, uint32_t lane)
+{
+    if (c->requests[lane])
+        ov_infer_request_free(c->requests[lane]);
+    c->requests[lane] = NULL;
+}
+
+uint32_t compiled_lanes(const compiled_t *c)
+{
+    return c->lanes;
 }
 
 /* A tensor of no elements needs a place as well. */

@@ -1,6 +1,6 @@
 /*
  * A network compiled for the shapes that it had, and the requests that run it. A request belongs to one lane, whose thread alone
- * uses it.
+ * uses it. One more than there are lanes is for whoever tries the network out: its "lane" is as many as there are.
  */
 #ifndef ENGINE_OPENVINO_COMPILED_H
 #define ENGINE_OPENVINO_COMPILED_H
@@ -25,8 +25,10 @@ void compiled_destroy(compiled_t *compiled); /* NULL is fine */
 /* The shape of output i where it is known before a run; else NULL. */
 const tensor_t *compiled_output(const compiled_t *compiled, uint32_t i);
 
-/* Makes what a run on this lane needs. */
+/* Makes what a run on this lane needs; gives it back. */
 status_t compiled_reserve(compiled_t *compiled, uint32_t lane, err_t *err);
+void compiled_give_back(compiled_t *compiled, uint32_t lane);
+uint32_t compiled_lanes(const compiled_t *compiled);
 
 /*
  * The next run on this lane reads, or writes, this buffer. Outputs can be bound whose shape is known: into others OpenVINO may

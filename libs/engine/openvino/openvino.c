@@ -5,7 +5,10 @@
  * A model is compiled once for all shapes. That takes some percent longer for a small batch, more where batch sizes alternate,
  * than a model compiled for the very shapes; but each of those has weights of its own, as large again as the file and more, and
  * compiling takes a while. So lone rows, for which it matters most, have such a copy where it is prepared, for a few shapes
- * and as long as copies stay below COPIES_BYTES; everything else runs the open one.
+ * and as long as copies stay below COPIES_BYTES; everything else runs the open one. A copy of a large file stays only where it has
+ * been seen to be faster (trial.h).
+ *
+ * What compiled models keep of the network they share with it; the rest is given back as soon as nothing more will be compiled.
  *
  * Shapes and batching are described as for the other engines where libs/graph reads the file, so that engines can be
  * compared and exchanged; else by what the network says (signature.h).
@@ -14,6 +17,7 @@
 #include "engine/compile/plan_table.h"
 #include "engine/openvino/compiled.h"
 #include "engine/openvino/signature.h"
+#include "engine/openvino/trial.h"
 #include "engine/queue/cpu.h"
 #include "onnx.pb-c.h"
 
@@ -27,6 +31,7 @@ enum {
     COPIES_MAX = 4,
 };
 #define COPIES_BYTES ((uint64_t)1 << 30)
+#define SMALL_BYTES ((uint64_t)16 << 20) /* a file whose copies are not tried */
 
 struct engine {
     cpu_t cpu; /* first */
@@ -37,14 +42,14 @@ struct engine {
 typedef struct {
     plan_entry_t entry; /* first */
     engine_model_t *model;
-    compiled_t *compiled;
+    compiled_t *compiled; /* NULL: the open one is as fast */
 } plan_t;
 
 struct engine_model {
     description_t description;
     const engine_t *engine;
     network_map_t map;
-    network_t network; /* reshaped and compiled under the table's lock, once the model is loaded */
+    network_t network; /* once loaded, under the table's lock; nothing: no more is compiled */
     compiled_t *open;  /* for all shapes */
     plan_table_t plans;
     uint64_t file_bytes;
@@ -55,6 +60,15 @@ struct engine_model {
 static const engine_model_info_t *info(const engine_model_t *model)
 {
     return &model->description.info;
+}
+
+static bool varies(const engine_model_info_t *info)
+{
+    for (uint32_t i = 0; i < info->input_count; i++)
+        for (uint32_t k = 0; k < info->inputs[i].rank; k++)
+            if (info->inputs[i].dims[k] < 0)
+                return true;
+    return false;
 }
 
 /* ---- Plans ---- */
@@ -69,7 +83,8 @@ static void count_copies(engine_model_t *model, int change)
 static void destroy_plan(plan_entry_t *entry)
 {
     plan_t *plan = (plan_t *)entry;
-    count_copies(plan->model, -1);
+    if (plan->compiled)
+        count_copies(plan->model, -1);
     compiled_destroy(plan->compiled);
     free(plan);
 }
@@ -84,12 +99,29 @@ static status_t compile(engine_model_t *model, compiled_t **compiled, err_t *err
     return compiled_create(&model->network, info(model), &model->map, &model->engine->how, compiled, err);
 }
 
-static status_t compile_plan(engine_model_t *model, const tensor_t *inputs, plan_t *plan, err_t *err)
+/* What cannot be tried stays. */
+static bool is_worth(engine_model_t *model, const tensor_t *inputs, compiled_t *own)
 {
+    bool worth = true;
+    return model->file_bytes < SMALL_BYTES ||
+           trial_is_worth(own, model->open, info(model), inputs, &worth, NULL) != STATUS_OK || worth;
+}
+
+/* NULL: it would be no faster than the open one. */
+static status_t compile_own(engine_model_t *model, const tensor_t *inputs, compiled_t **own, err_t *err)
+{
+    compiled_t *compiled = NULL;
     status_t status = reshape(model, inputs, err);
     if (status == STATUS_OK)
-        status = compile(model, &plan->compiled, err);
-    return status == STATUS_OK ? compiled_reserve(plan->compiled, 0, err) : status;
+        status = compile(model, &compiled, err);
+    if (status == STATUS_OK)
+        status = compiled_reserve(compiled, 0, err);
+    bool keep = status == STATUS_OK && is_worth(model, inputs, compiled);
+    if (keep)
+        *own = compiled;
+    else
+        compiled_destroy(compiled);
+    return status;
 }
 
 static status_t build(void *ctx, const tensor_t *inputs, plan_entry_t **entry, err_t *err)
@@ -99,13 +131,17 @@ static status_t build(void *ctx, const tensor_t *inputs, plan_entry_t **entry, e
     if (!plan)
         return err_set(err, STATUS_NO_MEMORY, "no memory for a plan");
     plan->model = model;
-    count_copies(model, 1);
-    status_t status = compile_plan(model, inputs, plan, err);
-    if (status == STATUS_OK)
-        *entry = &plan->entry;
-    else
-        destroy_plan(&plan->entry);
-    return status;
+    status_t status = compile_own(model, inputs, &plan->compiled, err);
+    if (status != STATUS_OK) {
+        free(plan);
+        return status;
+    }
+    if (plan->compiled)
+        count_copies(model, 1);
+    if (!varies(info(model))) /* lone rows have no other shapes */
+        network_dispose(&model->network);
+    *entry = &plan->entry;
+    return STATUS_OK;
 }
 
 /* ---- Runs ---- */
@@ -180,6 +216,12 @@ static status_t run_on(const engine_model_info_t *info, run_t *r, const tensor_t
     return status == STATUS_OK ? take_outputs(info, r, err) : status;
 }
 
+static compiled_t *compiled_of(const engine_model_t *model, const plan_entry_t *entry)
+{
+    const plan_t *plan = (const plan_t *)entry;
+    return plan && plan->compiled ? plan->compiled : model->open;
+}
+
 static status_t run(cpu_lane_t *lane, engine_job_t *job, err_t *err)
 {
     engine_model_t *model = job->model;
@@ -189,7 +231,7 @@ static status_t run(cpu_lane_t *lane, engine_job_t *job, err_t *err)
         return status;
     plan_entry_t *entry = plan_table_find(&model->plans, job->batch, inputs);
     run_t r = {.job = job, .lane = lane->index};
-    r.compiled = entry ? ((plan_t *)entry)->compiled : model->open;
+    r.compiled = compiled_of(model, entry);
     status = run_on(info(model), &r, inputs, err);
     if (entry)
         plan_table_release(&model->plans, entry);
@@ -265,13 +307,13 @@ static status_t open_file(const engine_load_t *what, graph_t **graph, err_t *err
     return status;
 }
 
-/* -1 where anything goes. */
+/* -1 where anything goes: nothing does where one row is the largest batch. */
 static status_t open_shapes(engine_model_t *model, err_t *err)
 {
     tensor_t inputs[ENGINE_MAX_IO];
     status_t status = cpu_input_shapes(info(model), 1, NULL, inputs, err);
     for (uint32_t i = 0; info(model)->batchable && i < info(model)->input_count; i++)
-        inputs[i].dims[0] = -1;
+        inputs[i].dims[0] = info(model)->max_batch > 1 ? -1 : 1;
     return status == STATUS_OK ? reshape(model, inputs, err) : status;
 }
 
@@ -286,15 +328,6 @@ static status_t describe_any(engine_model_t *model, const graph_t *graph, const 
     if (status != STATUS_OK || (graph && !info(model)->batchable))
         return status;
     return open_shapes(model, err);
-}
-
-static bool varies(const engine_model_info_t *info)
-{
-    for (uint32_t i = 0; i < info->input_count; i++)
-        for (uint32_t k = 0; k < info->inputs[i].rank; k++)
-            if (info->inputs[i].dims[k] < 0)
-                return true;
-    return false;
 }
 
 static const engine_tensor_t *one_of(const engine_tensor_t *tensors, uint32_t count, dtype_t dtype)
@@ -327,7 +360,7 @@ static status_t check_width(const engine_model_info_t *info, err_t *err)
 /* A model of one shape is compiled for it already. */
 static uint32_t copies_max(const engine_model_t *model)
 {
-    if (!info(model)->batchable && !varies(info(model)))
+    if (info(model)->max_batch == 1 && !varies(info(model)))
         return 0;
     uint64_t fit = COPIES_BYTES / (model->file_bytes * COPY_FILES + 1);
     return fit < COPIES_MAX ? (uint32_t)fit : COPIES_MAX;
@@ -380,6 +413,8 @@ static status_t load(engine_t *engine, const engine_load_t *what, engine_model_t
     model->file_bytes = describe_file_bytes(what);
     count_copies(model, 0);
     model->copies_max = copies_max(model);
+    if (!model->copies_max)
+        network_dispose(&model->network);
     *out = model;
     return STATUS_OK;
 }
