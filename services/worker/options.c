@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "model/parts/config.h"
 #include "transfer/options.h"
 
 #include <stddef.h>
@@ -9,8 +10,6 @@
 
 static const char *const controls[] = {"none", "explicit", "poll",
                                        NULL}; /* in the order of model_control_t */
-const char *const worker_options_engines[] = {"auto",     "onnxruntime", "openvino",  "onednn",
-                                              "emulated", "cuda",        "reference", NULL};
 
 #define AT(field) .offset = offsetof(worker_options_t, field)
 static const config_option_t option_table[] = {
@@ -55,7 +54,7 @@ static const config_option_t option_table[] = {
      .min = 100 * NS_PER_MS, .max = 24 * 3600 * NS_PER_S, AT(load_timeout)},
     {"engine", CONFIG_ENUM, "Devices",
      "What runs the models; auto: on the CPU, the fastest of those that are here.", .def = "auto",
-     .choices = worker_options_engines, AT(engine)},
+     .choices = model_engines, AT(engine)},
     {"providers", CONFIG_STRING, "Devices",
      "Execution providers of onnxruntime for all models, in their order: cuda, tensorrt, …; the CPU is "
      "behind them.",
@@ -96,7 +95,7 @@ const config_schema_t worker_options_schema = {
 
 const char *worker_options_mistake(const worker_options_t *options)
 {
-    bool emulated = strcmp(worker_options_engines[options->engine], "emulated") == 0;
+    bool emulated = strcmp(model_engines[options->engine], "emulated") == 0;
 
     if (options->profile && !emulated)
         return "--profile is for --engine emulated only";
@@ -104,8 +103,8 @@ const char *worker_options_mistake(const worker_options_t *options)
         return emulated ? "--models or --profile is required" : "--models is required";
     if (options->load_model.len > 0 && options->model_control != MODEL_CONTROL_EXPLICIT)
         return "--load-model needs --model-control explicit";
-    if (options->providers && strcmp(worker_options_engines[options->engine], "auto") != 0 &&
-        strcmp(worker_options_engines[options->engine], "onnxruntime") != 0)
+    if (options->providers && strcmp(model_engines[options->engine], "auto") != 0 &&
+        strcmp(model_engines[options->engine], "onnxruntime") != 0)
         return "--providers is for --engine auto and onnxruntime";
     if (!(options->emulated_jitter >= 0 && options->emulated_jitter < 1))
         return "--emulated-jitter must be in [0, 1)";

@@ -14,7 +14,7 @@ typedef struct {
     int model_control; /* model_control_t */
     config_list_t load_model;
     int64_t poll_interval;
-    int engine;               /* index into worker_options_engines */
+    int engine;               /* index into model_engines */
     int mode;                 /* model_mode_t */
     char *providers, *loader; /* fermata-loader: "beside", "none", or its path */
     int log_level, log_format;
@@ -25,7 +25,6 @@ typedef struct {
     bool pin, profile_cache, transfer_spin, insecure;
 } worker_options_t;
 
-extern const char *const worker_options_engines[];
 extern const config_schema_t worker_options_schema;
 
 /* What the table of options cannot say; NULL: nothing is wrong. */

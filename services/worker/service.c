@@ -317,7 +317,7 @@ static void worker_read_overlap(worker_service_t *worker)
     err_t *err = &worker->overlap_err;
 
     if (!path && options->models &&
-        overlap_plan_path(options->models, worker_options_engines[options->engine], beside, sizeof(beside)) &&
+        overlap_plan_path(options->models, model_engines[options->engine], beside, sizeof(beside)) &&
         access(beside, F_OK) == 0)
         path = beside;
     if (!path)
@@ -347,7 +347,7 @@ static status_t worker_open_devices(worker_service_t *worker, err_t *err)
                               .streams = (uint32_t)options->streams,
                               .memory_limit_bytes = (uint64_t)options->memory_limit,
                               .jitter = options->emulated_jitter};
-    const char *engine = worker_options_engines[options->engine];
+    const char *engine = model_engines[options->engine];
     uint32_t count = (uint32_t)options->devices;
     model_mode_t mode = (model_mode_t)options->mode;
     devices_wanted_t wanted = wanted_by_configs(&worker->served, mode);

@@ -155,8 +155,12 @@ int main(int argc, char **argv)
         fprintf(stderr, "fermata-sim: %s (see fermata-sim --help)\n", err.text);
         return 2;
     }
-    if (options.command == COMMAND_HELP || options.command == COMMAND_VERSION) {
-        fputs(options.command == COMMAND_HELP ? options_help() : "fermata-sim " FERMATA_VERSION "\n", stdout);
+    if (options.command == COMMAND_HELP) {
+        options_print_help();
+        return 0;
+    }
+    if (options.command == COMMAND_VERSION) {
+        puts("fermata-sim " FERMATA_VERSION);
         return 0;
     }
     status_t status = dispatch(&options, &err);

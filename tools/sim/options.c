@@ -2,6 +2,7 @@
 
 #include "base/figures.h"
 #include "config/suggest.h"
+#include "sched/sched.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -128,8 +129,7 @@ static const char help[] =
     "  --slo MS             instead of the file's\n"
     "  --timeout-fraction F the models' timeout as a part of their SLO (policy\n"
     "                       timeout)\n"
-    "  --policy NAME        fermata, deferred, eager, timeout, clockwork, nexus,\n"
-    "                       shepherd (default: fermata)\n"
+    "  --policy NAME        one of those below (default: the first)\n"
     "  --params K=V,...     the policy's parameters\n"
     "  --switch AT_S,POLICY another policy from then on\n"
     "  --rate R             requests/s of all models together (run, gpus; default:\n"
@@ -173,9 +173,12 @@ static const char help[] =
     "                       is there\n"
     "  --help, --version\n";
 
-const char *options_help(void)
+void options_print_help(void)
 {
-    return help;
+    printf("%s\nPolicies: ", help);
+    for (uint32_t i = 0; sched_policy_name(i); i++)
+        printf("%s%s", i ? ", " : "", sched_policy_name(i));
+    printf("\n");
 }
 
 static status_t number(const char *option, const char *text, double least, double most, double *value,

@@ -46,6 +46,6 @@ typedef struct {
 
 /* INVALID_ARGUMENT with a text for the user (exit code 2). */
 status_t options_parse(int argc, char **argv, options_t *options, err_t *err);
-const char *options_help(void);
+void options_print_help(void); /* to stdout */
 
 #endif

@@ -16,6 +16,8 @@ static const char *const keys[] = {
     "version",        "version_policy", "precision",    "emulate",     "staged", "dims", "pad_value",
     "profile_shapes", "engine",         "string_bytes", "providers",   NULL};
 const char *const model_cpu_engines[] = {"auto", "onnxruntime", "openvino", "onednn", NULL};
+const char *const model_engines[] = {"auto",     "onnxruntime", "openvino",  "onednn",
+                                     "emulated", "cuda",        "reference", NULL};
 static const char *const precisions[] = {"fp32", "tf32", "fp16", "bf16", NULL};
 
 /* The parts must cost less by what measured times may be off. */

@@ -20,6 +20,8 @@ enum {
 
 /* Those of the CPU, which a model may name: "auto" and what stands behind it; ends with NULL. */
 extern const char *const model_cpu_engines[];
+/* Those that a worker or a tool may be told to use; ends with NULL. */
+extern const char *const model_engines[];
 
 enum { MODEL_PROVIDERS_BYTES = 64 };
 

@@ -2,9 +2,7 @@
 
 #include "base/clock.h"
 #include "model/modes/overlap_plan.h"
-
-static const char *const engines[] = {"auto", "onnxruntime", "openvino", "onednn",
-                                      "cuda", "reference",   "emulated", NULL};
+#include "model/parts/config.h"
 
 static const config_option_t options[] = {
     {.name = "engine",
@@ -12,7 +10,7 @@ static const config_option_t options[] = {
      .group = "Device",
      .help = "What runs the model; auto: on the CPU, the fastest of those that are here.",
      .def = "auto",
-     .choices = engines,
+     .choices = model_engines,
      .offset = offsetof(profile_options_t, engine)},
     {.name = "threads",
      .type = CONFIG_INT,
@@ -168,7 +166,7 @@ const config_schema_t profile_schema = {
 
 const char *profile_engine_name(const profile_options_t *o)
 {
-    return engines[o->engine];
+    return model_engines[o->engine];
 }
 
 status_t profile_options_check(const profile_options_t *o, size_t models, err_t *err)

@@ -1,6 +1,7 @@
 #include "fermata/up/options.h"
 
 #include "config/exposure.h"
+#include "model/parts/config.h"
 #include "screen/log_folder.h"
 
 #include <dirent.h>
@@ -12,18 +13,14 @@
 #define AT(field) .offset = offsetof(up_options_t, field)
 #define S_NS INT64_C(1000000000)
 
-static const char *const engines[] = {"auto",     "onnxruntime", "openvino",  "onednn",
-                                      "emulated", "cuda",        "reference", NULL};
-static const char *const modes[] = {"whole", "staged", "overlap", "preempt", NULL};
-
 static const config_option_t options[] = {
     {"models", CONFIG_PATH, "What to serve", "Model repository: a folder with MODEL/VERSION/model.onnx.",
      AT(models)},
     {"engine", CONFIG_ENUM, "What to serve",
      "What runs the models; auto: on the CPU, the fastest of those that are here.", .def = "auto",
-     .choices = engines, AT(engine)},
+     .choices = model_engines, AT(engine)},
     {"mode", CONFIG_ENUM, "What to serve", "How batches are run of models whose config.yaml names no mode.",
-     .def = "whole", .choices = modes, AT(mode)},
+     .def = "whole", .choices = model_mode_names, AT(mode)},
     {"overlap_plan", CONFIG_PATH, "What to serve",
      "Duration model of mode overlap; default: what `fermata profile --overlap` wrote beside the models.",
      AT(overlap_plan)},
@@ -131,12 +128,12 @@ void up_options_share(up_options_t *o, uint32_t cpus)
 
 const char *up_engine_name(const up_options_t *o)
 {
-    return engines[o->engine];
+    return model_engines[o->engine];
 }
 
 const char *up_mode_name(const up_options_t *o)
 {
-    return modes[o->mode];
+    return model_mode_names[o->mode];
 }
 
 static status_t check_folder(const char *flag, const char *path, err_t *err)
