@@ -292,6 +292,11 @@ static const char *staged_validate(const exec_t *exec)
     return NULL;
 }
 
+staged_counts_t staged_counts(const exec_t *exec)
+{
+    return ((const staged_t *)exec)->counts;
+}
+
 const exec_ops_t staged_ops = {
     .submit = staged_submit,
     .finished = staged_finished,

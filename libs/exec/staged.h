@@ -136,16 +136,6 @@ uint32_t staged_joinable(const staged_config_t *config, uint32_t length, uint32_
 /* INVALID_ARGUMENT names what is wrong; one stage is not an error: nothing is then stretched or split. */
 exec_t *exec_create_staged(const staged_config_t *config, err_t *err);
 
-/* What tests and the timeline look at. */
-typedef enum { STAGED_INACTIVE, STAGED_ACTIVE, STAGED_CHECKING, STAGED_WORKING } staged_state_t;
-typedef enum { STAGED_AVAILABLE, STAGED_INVALID, STAGED_READING, STAGED_WRITING } staged_buffer_t;
-
-staged_state_t staged_executor(const exec_t *exec, uint32_t stage, uint32_t slot);
-staged_buffer_t staged_buffer(const exec_t *exec, uint32_t border, uint32_t pair);
-/* "0 bs=4 [2 2 0]; …": the batch table. "0:2+2 …": the queue before a stage. Both return the length written. */
-uint32_t staged_print_table(const exec_t *exec, char *text, uint32_t size);
-uint32_t staged_print_queue(const exec_t *exec, uint32_t stage, char *text, uint32_t size);
-
 typedef struct {
     uint64_t batches, stretches, stretched_rows, splits, parts;
 } staged_counts_t;

@@ -42,6 +42,8 @@ typedef struct {
     uint32_t head, tail;
 } staged_queue_t;
 
+typedef enum { STAGED_INACTIVE, STAGED_ACTIVE, STAGED_CHECKING, STAGED_WORKING } staged_state_t;
+
 typedef struct {
     staged_state_t state;
     staged_item_t item; /* checking, working */

@@ -9,8 +9,7 @@
  *
  * Streams of one model are added up beforehand (herd_add_streams). herd_search is our own: with the models in
  * order of falling n, a group's least tolerance is settled by the model that opens it, so a branch and bound
- * over the openings is short, and first fit is its first leaf. herd_ilp gives the linearised ILP to CBC, for
- * small problems and for comparison.
+ * over the openings is short, and first fit is its first leaf.
  *
  * Planning runs every few minutes, off the hot path: it allocates, and reads the clock for its time limit. Any thread.
  */
@@ -74,9 +73,6 @@ status_t herd_check(const herd_problem_t *problem, err_t *err);
 
 /* NOT_FOUND: no plan within the bounds was found (the text says which bound stands in the way). */
 status_t herd_search(const herd_problem_t *problem, herd_plan_t *plan, err_t *err);
-
-/* CBC on the linearised ILP. UNAVAILABLE: nothing found within the time; NOT_FOUND: proved that there is no plan. */
-status_t herd_ilp(const herd_problem_t *problem, herd_plan_t *plan, err_t *err);
 
 /* Fills sizes and measures of a plan from its `group`; false: it breaks a bound. Models move between groups where that
  * evens out the average load and costs no tolerance when `spread`. */

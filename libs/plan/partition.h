@@ -96,9 +96,6 @@ status_t partition_solve_by(const partition_problem_t *problem, partition_milp_f
  * more than a few hundred sub-clusters. */
 void partition_relabel(const partition_problem_t *problem, partition_t *plan);
 
-/* The baseline of Appendix A.2: random partitions until the time is over, the best that keeps all bounds. */
-status_t partition_random(const partition_problem_t *problem, partition_t *plan, err_t *err);
-
 /* Fills the measures of a plan from its `cluster`; false: it breaks a bound. */
 bool partition_evaluate(const partition_problem_t *problem, partition_t *plan);
 

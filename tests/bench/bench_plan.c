@@ -10,8 +10,7 @@
 #include "base/clock.h"
 #include "base/prng.h"
 #include "config/config.h"
-#include "plan/herd.h"
-#include "plan/partition.h"
+#include "oracles.h"
 
 #include <inttypes.h>
 #include <math.h>

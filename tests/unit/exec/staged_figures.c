@@ -2,6 +2,7 @@
  * The worked examples of DVABatch: Figure 3's three cases, Figure 8's meta operations, Figure 10's hazards.
  */
 #include "lab.h"
+#include "staged_show.h"
 
 #include <criterion/criterion.h>
 #include <math.h>

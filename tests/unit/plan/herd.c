@@ -1,4 +1,4 @@
-#include "plan/herd.h"
+#include "oracles.h"
 
 #include "base/prng.h"
 #include "support/cases.h"

@@ -1,4 +1,4 @@
-#include "plan/partition.h"
+#include "oracles.h"
 
 #include "base/prng.h"
 

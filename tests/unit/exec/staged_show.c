@@ -1,7 +1,4 @@
-/*
- * What tests and timelines look at.
- */
-#include "exec/staged_core.h"
+#include "staged_show.h"
 
 #include <stdio.h>
 
@@ -18,11 +15,6 @@ staged_buffer_t staged_buffer(const exec_t *exec, uint32_t border, uint32_t pair
     if (at->writers)
         return STAGED_WRITING;
     return at->valid ? STAGED_AVAILABLE : STAGED_INVALID;
-}
-
-staged_counts_t staged_counts(const exec_t *exec)
-{
-    return ((const staged_t *)exec)->counts;
 }
 
 /* snprintf that goes on where the last one ended, and stops at the end. */

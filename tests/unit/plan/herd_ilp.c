@@ -5,6 +5,7 @@
  *   p_ij <= size_j, p_ij <= G x_ij      p is the product, for it is only ever wished larger
  *   t <= Σ_j p_ij / n_i                 t is the least, for it is what is made largest
  */
+#include "oracles.h"
 #include "plan/herd_sizes.h"
 
 #include <coin/Cbc_C_Interface.h>

@@ -1,6 +1,6 @@
 #include "base/clock.h"
 #include "base/prng.h"
-#include "plan/partition.h"
+#include "oracles.h"
 
 #include <math.h>
 #include <stdlib.h>
