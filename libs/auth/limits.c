@@ -146,9 +146,3 @@ void auth_usage_leave(auth_usage_t *usage)
 {
     atomic_fetch_sub_explicit(&usage->running, 1, memory_order_relaxed);
 }
-
-bool auth_usage_is_idle(auth_usage_t *usage, int64_t now_ns)
-{
-    return atomic_load_explicit(&usage->running, memory_order_relaxed) == 0 &&
-           atomic_load_explicit(&usage->paid_ns, memory_order_relaxed) <= now_ns;
-}

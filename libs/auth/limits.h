@@ -39,7 +39,5 @@ typedef struct {
 status_t auth_usage_enter(auth_usage_t *usage, const auth_limits_t *limits, const char *whose, int64_t now_ns,
                           uint32_t *retry_after_ms, err_t *err);
 void auth_usage_leave(auth_usage_t *usage);
-/* Nothing is under way and nothing owed: as one that was never used. */
-bool auth_usage_is_idle(auth_usage_t *usage, int64_t now_ns);
 
 #endif

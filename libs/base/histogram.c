@@ -107,11 +107,3 @@ double histogram_mean_ns(const histogram_t *h)
 {
     return h->count == 0 ? 0.0 : (double)h->sum_ns / (double)h->count;
 }
-
-uint64_t histogram_count_above(const histogram_t *h, int64_t value_ns)
-{
-    uint64_t above = 0;
-    for (uint32_t i = bucket_of(clamp(value_ns)) + 1; i < HISTOGRAM_BUCKETS; i++)
-        above += h->buckets[i];
-    return above;
-}

@@ -29,6 +29,5 @@ void histogram_merge(histogram_t *into, const histogram_t *from);
 /* The value that a fraction q in [0, 1] of the recorded ones does not exceed (nearest rank); 0 when empty. */
 int64_t histogram_quantile_ns(const histogram_t *h, double q);
 double histogram_mean_ns(const histogram_t *h);
-uint64_t histogram_count_above(const histogram_t *h, int64_t value_ns); /* to bucket precision */
 
 #endif

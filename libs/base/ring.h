@@ -40,11 +40,6 @@ static inline uint32_t ring_len(const ring_t *ring)
     return ring->tail - ring->head;
 }
 
-static inline uint32_t ring_capacity(const ring_t *ring)
-{
-    return ring->mask + 1;
-}
-
 typedef struct {
     /* Written by nobody after init. */
     char *cells;

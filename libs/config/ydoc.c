@@ -457,12 +457,6 @@ status_t ydoc_double(const ydoc_node_t *node, double min, double max, double *ou
     return STATUS_OK;
 }
 
-status_t ydoc_duration(const ydoc_node_t *node, int64_t *ns, err_t *err)
-{
-    status_t st = ydoc_expect(node, YDOC_SCALAR, err);
-    return st != STATUS_OK ? st : place_error(node, value_parse_duration(node->text, ns, err), err);
-}
-
 status_t ydoc_choice(const ydoc_node_t *node, const char *const *choices, int *out, err_t *err)
 {
     const char *text;

@@ -55,7 +55,6 @@ status_t ydoc_check_keys(const ydoc_node_t *map, const char *const *allowed, err
 status_t ydoc_string(const ydoc_node_t *node, const char **out, err_t *err);
 status_t ydoc_int64(const ydoc_node_t *node, int64_t min, int64_t max, int64_t *out, err_t *err);
 status_t ydoc_double(const ydoc_node_t *node, double min, double max, double *out, err_t *err);
-status_t ydoc_duration(const ydoc_node_t *node, int64_t *ns, err_t *err); /* "25ms" */
 status_t ydoc_choice(const ydoc_node_t *node, const char *const *choices, int *out,
                      err_t *err); /* NULL-terminated */
 

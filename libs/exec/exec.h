@@ -77,7 +77,6 @@ typedef struct {
         } launch;
         struct {
             uint32_t stage, start, rows; /* the rows that joined, at the border behind `stage` */
-            uint32_t from_pair, to_pair;
         } merge;
         struct {
             uint64_t part;

@@ -393,8 +393,6 @@ static void merge(staged_batch_t *batch, uint32_t stage, const staged_item_t *it
     action.merge.stage = stage;
     action.merge.start = item->start;
     action.merge.rows = item->num;
-    action.merge.from_pair = batch->catchup_pair;
-    action.merge.to_pair = batch->pair;
     out->sink(out->ctx, &action);
     batch->catching_up = false;
 }

@@ -223,11 +223,6 @@ bool rpc_call_header(const rpc_call_t *call, const char *name, const char **valu
     return rpc_metadata_find(&call->metadata, name, value, len_bytes);
 }
 
-const char *rpc_call_peer_role(const rpc_call_t *call)
-{
-    return rpc_peer_role(call->call);
-}
-
 const char *rpc_call_peer(rpc_call_t *call)
 {
     if (call->peer[0] == '\0')

@@ -94,8 +94,6 @@ rpc_bytes_t *rpc_call_request(rpc_call_t *call);
 rpc_bytes_t *rpc_call_take_request(rpc_call_t *call);
 
 const char *rpc_call_peer(rpc_call_t *call); /* "127.0.0.1:43210" */
-/* The role (tls/role.h) of the certificate that the client has shown; "": none. */
-const char *rpc_call_peer_role(const rpc_call_t *call);
 
 /* A piece of the metadata that the client sent with the call, by its name in small letters: its first value, not terminated, which
  * lives until rpc_call_finish. False: there is none. */

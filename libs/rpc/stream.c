@@ -27,7 +27,6 @@ struct rpc_stream {
     rpc_stream_owner_t owner;
     bool server;
     char peer[RPC_PEER_BYTES];
-    const char *role; /* of the peer of a server */
 
     rpc_tag_t open_tag, recv_tag, send_tag, end_tag;
     unsigned ops_in_flight;
@@ -516,7 +515,6 @@ rpc_stream_t *rpc_stream_accept(const rpc_stream_init_t *init, grpc_call *call, 
     s->initial_metadata = *metadata;
     *metadata = none;
     rpc_peer_text(call, s->peer);
-    s->role = rpc_peer_role(call);
     grpc_op end = {.op = GRPC_OP_RECV_CLOSE_ON_SERVER};
     end.data.recv_close_on_server.cancelled = &s->cancelled;
     grpc_op open = {.op = GRPC_OP_SEND_INITIAL_METADATA};
@@ -555,11 +553,6 @@ void rpc_stream_set_arg(rpc_stream_t *s, void *arg)
 bool rpc_stream_header(const rpc_stream_t *s, const char *name, const char **value, size_t *len_bytes)
 {
     return rpc_metadata_find(&s->initial_metadata, name, value, len_bytes);
-}
-
-const char *rpc_stream_peer_role(const rpc_stream_t *s)
-{
-    return s->role ? s->role : "";
 }
 
 const char *rpc_stream_peer(const rpc_stream_t *s)

@@ -76,9 +76,6 @@ void rpc_stream_set_arg(rpc_stream_t *stream, void *arg);
 /* Server: metadata that the client opened the stream with, as rpc_call_header; valid as long as the stream. */
 bool rpc_stream_header(const rpc_stream_t *stream, const char *name, const char **value, size_t *len_bytes);
 
-/* Server: the role (tls/role.h) of the certificate that the client has shown; "": none. */
-const char *rpc_stream_peer_role(const rpc_stream_t *stream);
-
 /* "127.0.0.1:43210"; valid as long as the stream. */
 const char *rpc_stream_peer(const rpc_stream_t *stream);
 

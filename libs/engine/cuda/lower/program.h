@@ -39,7 +39,6 @@ typedef struct {
     k_ew_op_t act;                        /* EW_IDENTITY = none */
     uint32_t spatial;                     /* dimensions: 2 or 3 (one becomes two) */
     int64_t x[5], y[5], w[5]; /* N, C, D, H, W; the first spatial ones are 1 when there are fewer */
-    int64_t x_strides[5], y_strides[5], w_strides[5];
     int64_t after[3];
     dtype_t dtype;
 } conv_step_t;

@@ -126,9 +126,6 @@ static void describe(conv_step_t *c, const window_t *w, const view_t *x, const v
         c->x[d] = x5.dims[d];
         c->y[d] = y5.dims[d];
         c->w[d] = w5.dims[d];
-        c->x_strides[d] = x5.strides[d];
-        c->y_strides[d] = y5.strides[d];
-        c->w_strides[d] = w5.strides[d];
     }
 }
 
