@@ -1,5 +1,6 @@
 #include "loader/load.h"
 
+#include "base/file.h"
 #include "base/proc_memory.h"
 #include "engine/auto/member.h"
 #include "engine/compile/describe.h"
@@ -25,17 +26,12 @@ static const _Atomic(int) never_stop;
 
 /* ---- Files ---- */
 
-/* Opening a FIFO or a device waits for somebody else, or does worse. */
-static status_t check_file(const char *path, bool is_part, err_t *err)
+/* Opening a FIFO or a device waits for somebody else, or does worse. A link to nothing is not read. */
+static status_t check_part(const char *path, err_t *err)
 {
     struct stat info;
 
-    if (stat(path, &info) != 0)
-        return is_part ? STATUS_OK
-                       : err_set(err, STATUS_IO, "%.300s: %m", path); /* a link to nothing is not read */
-    if (S_ISREG(info.st_mode) || (is_part && S_ISDIR(info.st_mode)))
-        return STATUS_OK;
-    return err_set(err, STATUS_INVALID_ARGUMENT, "%.300s is not a regular file", path);
+    return stat(path, &info) != 0 || S_ISDIR(info.st_mode) ? STATUS_OK : file_check(path, err);
 }
 
 static status_t check_folder(const char *dir, err_t *err)
@@ -50,7 +46,7 @@ static status_t check_folder(const char *dir, err_t *err)
     while (status == STATUS_OK && (entry = readdir(folder))) {
         snprintf(path, sizeof(path), "%s/%s", dir, entry->d_name);
         if (model_is_part(entry->d_name))
-            status = check_file(path, true, err);
+            status = check_part(path, err);
     }
     closedir(folder);
     return status;
@@ -62,7 +58,7 @@ status_t load_files(const model_t *model, char hash[PROFILE_CACHE_TEXT_BYTES], e
 
     model_file_path(model, path);
     snprintf(dir, sizeof(dir), "%s/%lld", model->dir, (long long)model->version);
-    status_t status = check_file(path, false, err);
+    status_t status = file_check(path, err);
     if (status == STATUS_OK && !model->file[0])
         status = check_folder(dir, err);
     return status == STATUS_OK ? model_hash(model, hash, err) : status;

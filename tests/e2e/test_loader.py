@@ -119,7 +119,7 @@ def test_a_file_that_is_none_is_refused_before_it_is_opened(cluster):
     stage = stage_of(cluster)
     write_model(stage.models, "pipe", DIGITS)
     os.mkfifo(stage.models / "pipe" / "1" / "weights.bin")
-    refused(stage, "pipe", "weights.bin is not a regular file")
+    refused(stage, "pipe", "weights.bin: a FIFO, not a regular file")
 
 
 def test_a_load_that_hangs_is_given_up_and_others_go_on(cluster, bin_dir, tmp_path):
