@@ -15,6 +15,7 @@ enum { OPSET_OLDEST = 1, OPSET_NEWEST = 24 };
 typedef struct {
     const onnx_model_t *model;
     const Onnx__GraphProto *proto;
+    size_t large_bytes; /* of an initialiser whose contents nobody wants */
     graph_t *graph;
     strmap_t names; /* name -> value + 1 */
     err_t *err;
@@ -48,24 +49,32 @@ static status_t define(import_t *im, const char *name, int32_t *value)
     return STATUS_OK;
 }
 
-/* Reads a tensor, widened, into a new blob. */
-static status_t read_tensor(import_t *im, const Onnx__TensorProto *proto, tensor_t *t, blob_t **out)
+static bool is_half(dtype_t dtype)
 {
-    onnx_tensor_info_t info;
-    status_t status = onnx_tensor_info(im->model, proto, &info, im->err);
-    if (status != STATUS_OK)
-        return status;
-    bool half = info.dtype == DTYPE_F16 || info.dtype == DTYPE_BF16;
-    blob_t *raw = blob_create(info.len_bytes), *wide = half ? blob_create(info.count * 4) : NULL;
-    if (!raw || (half && !wide))
-        status = no_memory(im);
+    return dtype == DTYPE_F16 || dtype == DTYPE_BF16;
+}
+
+static tensor_t widened(const onnx_tensor_info_t *info)
+{
+    tensor_t t = {.dtype = is_half(info->dtype) ? DTYPE_F32 : info->dtype, .rank = info->rank};
+    memcpy(t.dims, info->dims, sizeof info->dims);
+    return t;
+}
+
+/* Reads a tensor, widened, into a new blob. */
+static status_t read_contents(import_t *im, const Onnx__TensorProto *proto, const onnx_tensor_info_t *info,
+                              blob_t **out)
+{
+    bool half = is_half(info->dtype);
+    blob_t *raw = blob_create(info->len_bytes), *wide = half ? blob_create(info->count * 4) : NULL;
+    status_t status = !raw || (half && !wide) ? no_memory(im) : STATUS_OK;
     if (status == STATUS_OK)
-        status = onnx_tensor_read(im->model, proto, &info, blob_data(raw), im->err);
+        status = onnx_tensor_read(im->model, proto, info, blob_data(raw), im->err);
     if (status == STATUS_OK && half) {
         const uint16_t *from = blob_data(raw);
         float *to = blob_data(wide);
-        for (size_t i = 0; i < info.count; i++)
-            to[i] = info.dtype == DTYPE_F16 ? half_to_float(from[i]) : bf16_to_float(from[i]);
+        for (size_t i = 0; i < info->count; i++)
+            to[i] = info->dtype == DTYPE_F16 ? half_to_float(from[i]) : bf16_to_float(from[i]);
     }
     if (status != STATUS_OK) {
         blob_unref(raw);
@@ -74,25 +83,47 @@ static status_t read_tensor(import_t *im, const Onnx__TensorProto *proto, tensor
     }
     if (half)
         blob_unref(raw);
-    *t = (tensor_t){.dtype = half ? DTYPE_F32 : info.dtype, .rank = info.rank};
-    memcpy(t->dims, info.dims, sizeof info.dims);
     *out = half ? wide : raw;
     return STATUS_OK;
+}
+
+static status_t read_tensor(import_t *im, const Onnx__TensorProto *proto, tensor_t *t, blob_t **out)
+{
+    onnx_tensor_info_t info;
+    status_t status = onnx_tensor_info(im->model, proto, &info, im->err);
+    if (status != STATUS_OK)
+        return status;
+    *t = widened(&info);
+    return read_contents(im, proto, &info, out);
+}
+
+static status_t add_initialiser(import_t *im, const Onnx__TensorProto *proto)
+{
+    onnx_tensor_info_t info;
+    blob_t *blob;
+    int32_t value;
+    status_t status = define(im, text(proto->name), &value);
+    if (status == STATUS_OK)
+        status = onnx_tensor_info(im->model, proto, &info, im->err);
+    if (status != STATUS_OK)
+        return status;
+    const tensor_t t = widened(&info);
+    if (info.len_bytes >= im->large_bytes) {
+        graph_set_hollow(im->graph, value, &t);
+        return STATUS_OK;
+    }
+    status = read_contents(im, proto, &info, &blob);
+    if (status == STATUS_OK)
+        graph_set_constant(im->graph, value, &t, blob);
+    return status;
 }
 
 static status_t add_initialisers(import_t *im)
 {
     for (size_t i = 0; i < im->proto->n_initializer; i++) {
-        const Onnx__TensorProto *proto = im->proto->initializer[i];
-        tensor_t t;
-        blob_t *blob;
-        int32_t value;
-        status_t status = define(im, text(proto->name), &value);
-        if (status == STATUS_OK)
-            status = read_tensor(im, proto, &t, &blob);
+        status_t status = add_initialiser(im, im->proto->initializer[i]);
         if (status != STATUS_OK)
             return status;
-        graph_set_constant(im->graph, value, &t, blob);
     }
     if (im->proto->n_sparse_initializer)
         return err_set(im->err, STATUS_UNSUPPORTED, "sparse initialisers are not supported");
@@ -152,11 +183,6 @@ static status_t add_cast(import_t *im, int32_t from, dtype_t to, int32_t result)
     return STATUS_OK;
 }
 
-static bool is_half(dtype_t dtype)
-{
-    return dtype == DTYPE_F16 || dtype == DTYPE_BF16;
-}
-
 static status_t add_input(import_t *im, const Onnx__ValueInfoProto *info, graph_io_t *io)
 {
     int32_t value;
@@ -185,7 +211,7 @@ static status_t add_inputs(import_t *im)
     for (size_t i = 0; i < im->proto->n_input; i++) {
         const char *name = text(im->proto->input[i]->name);
         int32_t known = find(im, name);
-        if (known >= 0 && g->values[known].blob)
+        if (known >= 0 && value_is_constant(&g->values[known]))
             continue; /* before IR version 4 initialisers are listed as inputs too */
         status_t status = add_input(im, im->proto->input[i], &g->inputs[g->input_count]);
         if (status != STATUS_OK)
@@ -491,14 +517,17 @@ static void set_fold_budget(graph_t *g)
 {
     size_t constants = 0;
     for (uint32_t i = 0; i < g->value_count; i++)
-        constants += g->values[i].blob ? tensor_bytes(&g->values[i].t) : 0;
+        constants += value_is_constant(&g->values[i]) ? tensor_bytes(&g->values[i].t) : 0;
     g->fold_budget_bytes = ((size_t)128 << 20) + 16 * constants;
 }
 
-status_t graph_import(const onnx_model_t *model, graph_t **out, err_t *err)
+status_t graph_import_shapes(const onnx_model_t *model, size_t large_bytes, graph_t **out, err_t *err)
 {
     err_t own;
-    import_t im = {.model = model, .proto = onnx_model_proto(model)->graph, .err = err ? err : &own};
+    import_t im = {.model = model,
+                   .proto = onnx_model_proto(model)->graph,
+                   .large_bytes = large_bytes,
+                   .err = err ? err : &own};
     im.graph = calloc(1, sizeof *im.graph);
     if (!im.graph)
         return no_memory(&im);
@@ -518,4 +547,9 @@ status_t graph_import(const onnx_model_t *model, graph_t **out, err_t *err)
     graph_clean(im.graph);
     *out = im.graph;
     return STATUS_OK;
+}
+
+status_t graph_import(const onnx_model_t *model, graph_t **out, err_t *err)
+{
+    return graph_import_shapes(model, SIZE_MAX, out, err);
 }

@@ -13,7 +13,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len);
 
-enum { MAX_INPUTS = 16, OPEN_DIM = 2 };
+enum { MAX_INPUTS = 16, OPEN_DIM = 2, LARGE_BYTES = 32 };
 #define CHEAP_BYTES ((size_t)1 << 12) /* a convolution of two such tensors is millions of steps already */
 
 static void must_say_why(status_t status, const err_t *err)
@@ -80,6 +80,23 @@ static void instantiate(const graph_t *g)
         blob_unref(blobs[i]);
 }
 
+/* As those read it who want a description only. */
+static void instantiate_shapes(const onnx_model_t *model)
+{
+    tensor_t inputs[MAX_INPUTS];
+    blob_t *blobs[MAX_INPUTS] = {NULL};
+    graph_t *g, *instance;
+    if (graph_import_shapes(model, LARGE_BYTES, &g, NULL) != STATUS_OK)
+        return;
+    if (!graph_validate(g))
+        abort();
+    if (make_inputs(g, inputs, blobs) && graph_instantiate(g, inputs, &instance, NULL) == STATUS_OK)
+        graph_destroy(instance);
+    for (uint32_t i = 0; i < MAX_INPUTS; i++)
+        blob_unref(blobs[i]);
+    graph_destroy(g);
+}
+
 /* From a file, as everybody does; of an empty one nothing is mapped. */
 static status_t load(const uint8_t *bytes, size_t len, onnx_model_t **model, err_t *err)
 {
@@ -104,6 +121,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
     must_say_why(status, &err);
     if (status != STATUS_OK)
         return 0;
+    instantiate_shapes(model);
     status = graph_import(model, &g, &err);
     must_say_why(status, &err);
     onnx_model_destroy(model);

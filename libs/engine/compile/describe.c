@@ -191,15 +191,25 @@ uint64_t describe_file_bytes(const engine_load_t *what)
     return !what->path ? what->len_bytes : stat(what->path, &file) == 0 ? (uint64_t)file.st_size : 0;
 }
 
-status_t describe_open(const engine_load_t *what, graph_t **graph, err_t *err)
+static status_t open_template(const engine_load_t *what, size_t large_bytes, graph_t **graph, err_t *err)
 {
     onnx_model_t *model;
     status_t status = describe_read(what, &model, err);
     if (status != STATUS_OK)
         return status;
-    status = graph_import(model, graph, err);
+    status = graph_import_shapes(model, large_bytes, graph, err);
     onnx_model_destroy(model);
     return status;
+}
+
+status_t describe_open(const engine_load_t *what, graph_t **graph, err_t *err)
+{
+    return open_template(what, SIZE_MAX, graph, err);
+}
+
+status_t describe_open_shapes(const engine_load_t *what, graph_t **graph, err_t *err)
+{
+    return open_template(what, DESCRIBE_LARGE_BYTES, graph, err);
 }
 
 void describe_load_dispose(engine_load_t *load)
@@ -253,6 +263,7 @@ typedef struct {
     bool batchable;
     fit_axes_t axes;
     fit_t fit;
+    bool *lacks; /* set where a shape depends on contents that were left out */
 } subject_t;
 
 static void subject_init(subject_t *s, const graph_t *graph, bool batchable)
@@ -264,7 +275,7 @@ static void subject_init(subject_t *s, const graph_t *graph, bool batchable)
         memcpy(inputs[i].dims, io->dims, io->rank * sizeof io->dims[0]);
         memcpy(inputs[i].symbols, io->symbols, io->rank * sizeof io->symbols[0]);
     }
-    *s = (subject_t){.graph = graph, .batchable = batchable};
+    *s = (subject_t){.graph = graph, .batchable = batchable, .lacks = s->lacks};
     fit_axes(&s->axes, inputs, graph->input_count, batchable);
     fit_first(&s->fit, FIT_TO_DESCRIBE, s->axes.count);
 }
@@ -297,6 +308,7 @@ static status_t probe(const subject_t *s, int64_t batch, int64_t size, probe_t *
         if (!value->shaped)
             p->outputs[i].rank = UINT32_MAX;
     }
+    *s->lacks |= instance->lacks;
     graph_destroy(instance);
     return STATUS_OK;
 }
@@ -462,10 +474,11 @@ static status_t set_all(description_t *d, const graph_t *graph, const probe_t *o
     return status;
 }
 
-status_t describe_graph(description_t *d, const graph_t *graph, const engine_load_t *what, err_t *err)
+static status_t describe_template(description_t *d, const graph_t *graph, const engine_load_t *what,
+                                  bool *lacks, err_t *err)
 {
     probe_t outputs;
-    subject_t s = {.graph = graph};
+    subject_t s = {.graph = graph, .lacks = lacks};
     status_t status = describe_check(what, err);
     if (status == STATUS_OK)
         status = describe_check_file(what, err);
@@ -486,12 +499,36 @@ status_t describe_graph(description_t *d, const graph_t *graph, const engine_loa
     return STATUS_OK;
 }
 
+/* Whatever came of it. */
+static status_t describe_whole(description_t *d, const engine_load_t *what, err_t *err)
+{
+    graph_t *graph;
+    bool lacks = false;
+    status_t status = describe_open(what, &graph, err);
+    if (status != STATUS_OK)
+        return status;
+    status = describe_template(d, graph, what, &lacks, err);
+    graph_destroy(graph);
+    return status;
+}
+
+status_t describe_graph(description_t *d, const graph_t *graph, const engine_load_t *what, err_t *err)
+{
+    bool lacks = graph->lacks;
+    status_t status = describe_template(d, graph, what, &lacks, err);
+    if (!lacks)
+        return status;
+    if (status == STATUS_OK)
+        description_dispose(d);
+    return describe_whole(d, what, err);
+}
+
 status_t describe(description_t *d, const engine_load_t *what, err_t *err)
 {
     graph_t *graph;
     if (!what->path && !what->bytes)
         return description_from_tensors(d, what, err);
-    status_t status = describe_open(what, &graph, err);
+    status_t status = describe_open_shapes(what, &graph, err);
     if (status != STATUS_OK)
         return status;
     status = describe_graph(d, graph, what, err);

@@ -35,11 +35,15 @@ status_t describe_check_file(const engine_load_t *what, err_t *err);
 enum { DESCRIBE_TRIALS = 8 };
 extern const int64_t describe_trials[DESCRIBE_TRIALS];
 
-/* The template of the ONNX file or bytes that `what` names. */
+/* The template of the ONNX file or bytes that `what` names. For a description alone: without its weights' contents, which takes
+ * next to no time or memory. */
 status_t describe_open(const engine_load_t *what, graph_t **graph, err_t *err);
+status_t describe_open_shapes(const engine_load_t *what, graph_t **graph, err_t *err);
+enum { DESCRIBE_LARGE_BYTES = 64 << 10 }; /* contents from here on are weights: no shape is that long */
 
 /*
- * Inputs and outputs of a graph. What varies is found by trying: the graph is instantiated with different sizes, and a
+ * Inputs and outputs of a graph, which may be one of shapes alone: `what` is opened again should one of them depend on what was left
+ * out. What varies is found by trying: the graph is instantiated with different sizes, and a
  * model is batchable when its outputs really grow with the batch.
  */
 status_t describe_graph(description_t *d, const graph_t *graph, const engine_load_t *what, err_t *err);

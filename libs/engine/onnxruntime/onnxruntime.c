@@ -143,7 +143,7 @@ static status_t describe_any(const engine_t *engine, engine_model_t *model, cons
     status_t status = session_has_text(model->session, &text, err);
     if (status != STATUS_OK)
         return status;
-    if (text || describe_open(what, &graph, NULL) != STATUS_OK)
+    if (text || describe_open_shapes(what, &graph, NULL) != STATUS_OK)
         return describe_session(engine, model, what, err);
     status = describe_imported(model, graph, what, fixed, err);
     model->nodes = graph->node_count;

@@ -287,7 +287,7 @@ static status_t import(const onnx_model_t *file, graph_t **graph, err_t *err)
 {
     const Onnx__GraphProto *proto = onnx_model_proto(file)->graph;
     *graph = NULL;
-    if (graph_import(file, graph, NULL) == STATUS_OK)
+    if (graph_import_shapes(file, DESCRIBE_LARGE_BYTES, graph, NULL) == STATUS_OK)
         return STATUS_OK;
     status_t status = check_types(proto->input, proto->n_input, "input", err);
     return status == STATUS_OK ? check_types(proto->output, proto->n_output, "output", err) : status;

@@ -109,6 +109,19 @@ void graph_set_constant(graph_t *g, int32_t value, const tensor_t *t, blob_t *bl
     v->shaped = true;
 }
 
+void graph_set_hollow(graph_t *g, int32_t value, const tensor_t *t)
+{
+    value_t *v = &g->values[value];
+    v->t = *t;
+    v->t.data = NULL;
+    v->shaped = v->hollow = true;
+}
+
+bool value_is_constant(const value_t *value)
+{
+    return value->blob || value->hollow;
+}
+
 int32_t graph_add_constant(graph_t *g, const char *name, const tensor_t *t, blob_t *blob)
 {
     int32_t value = graph_add_value(g, name);
@@ -182,7 +195,7 @@ static bool is_needed(const graph_t *g, const bool *needed, const node_t *node)
 {
     bool any = false;
     for (uint32_t i = 0; i < node->out_count; i++)
-        any |= node->out[i] >= 0 && needed[node->out[i]] && !g->values[node->out[i]].blob;
+        any |= node->out[i] >= 0 && needed[node->out[i]] && !value_is_constant(&g->values[node->out[i]]);
     return any;
 }
 
@@ -328,7 +341,7 @@ bool graph_validate(const graph_t *g)
     bool *made = calloc(g->value_count + 1, sizeof *made);
     bool ok = made;
     for (uint32_t i = 0; ok && i < g->value_count; i++)
-        made[i] = g->values[i].blob;
+        made[i] = value_is_constant(&g->values[i]);
     for (uint32_t i = 0; ok && i < g->input_count; i++)
         made[g->inputs[i].value] = true;
     for (uint32_t n = 0; ok && n < g->node_count; n++) {
@@ -339,7 +352,7 @@ bool graph_validate(const graph_t *g)
         for (uint32_t i = 0; ok && i < node->out_count; i++) {
             if (node->out[i] < 0)
                 continue;
-            ok = !made[node->out[i]] || g->values[node->out[i]].blob;
+            ok = !made[node->out[i]] || value_is_constant(&g->values[node->out[i]]);
             made[node->out[i]] = true;
         }
     }

@@ -50,6 +50,7 @@ typedef struct {
     const char *name;
     tensor_t t;   /* t.data: of a constant */
     bool shaped;  /* rank and dims are known; dtype is known too */
+    bool hollow;  /* a constant without its contents, or made of such (graph_import_shapes) */
     bool keep;    /* holds an attribute's tensor: not to be cleaned away */
     blob_t *blob; /* owns t.data */
 } value_t;
@@ -102,12 +103,20 @@ typedef struct graph {
     bool open;                          /* some node has no known shape (after graph_propagate) */
     bool by_value;                      /* ... because it depends on the contents of a tensor */
     char by_value_text[ERR_TEXT_BYTES]; /* names the first such node */
+    bool lacks;                         /* ... because it depends on contents that were left out */
     graph_chunk_t *chunks;
 } graph_t;
 
 /* Builds, checks and folds the template. Errors name node, operator and opset. The model is not needed
  * afterwards. */
 status_t graph_import(const onnx_model_t *model, graph_t **graph, err_t *err);
+
+/*
+ * The same for whoever wants to know shapes only: contents of initialisers of large_bytes and more are not read, nor is anything
+ * computed of them. Otherwise the same nodes and values, to be instantiated alike; where `lacks` is set, in the template or in an
+ * instance, only the whole graph knows. Nothing else is to be made of it.
+ */
+status_t graph_import_shapes(const onnx_model_t *model, size_t large_bytes, graph_t **graph, err_t *err);
 
 void graph_destroy(graph_t *graph);
 
@@ -142,6 +151,8 @@ int32_t graph_add_constant(graph_t *graph, const char *name, const tensor_t *t,
 node_t *graph_add_node(graph_t *graph, const op_t *op, uint32_t in_count, uint32_t out_count);
 /* Makes a value the constant t, whose data is in blob (takes the reference). */
 void graph_set_constant(graph_t *graph, int32_t value, const tensor_t *t, blob_t *blob);
+void graph_set_hollow(graph_t *graph, int32_t value, const tensor_t *t); /* one without contents */
+bool value_is_constant(const value_t *value);
 
 /* Node that makes each value (-1 = none) and how often it is read, graph outputs included; arrays of
  * value_count. */

@@ -33,9 +33,17 @@ static bool inputs_shaped(const graph_t *g, const node_t *node)
 static bool inputs_constant(const graph_t *g, const node_t *node)
 {
     for (uint32_t i = 0; i < node->in_count; i++)
-        if (node->in[i] >= 0 && !g->values[node->in[i]].t.data)
+        if (node->in[i] >= 0 && !g->values[node->in[i]].t.data && !g->values[node->in[i]].hollow)
             return false;
     return true;
+}
+
+static bool reads_hollow(const graph_t *g, const node_t *node)
+{
+    for (uint32_t i = 0; i < node->in_count; i++)
+        if (node->in[i] >= 0 && g->values[node->in[i]].hollow)
+            return true;
+    return false;
 }
 
 static op_ctx_t make_ctx(pass_t *p, const node_t *node)
@@ -116,6 +124,23 @@ static status_t evaluate(pass_t *p, op_ctx_t *c, node_t *node)
     return status;
 }
 
+/* As evaluate, without contents. */
+static void hollow_out(pass_t *p, node_t *node)
+{
+    for (uint32_t i = 0; i < node->out_count; i++)
+        if (p->out[i])
+            graph_set_hollow(p->graph, node->out[i], p->out[i]);
+    node->dead = true;
+}
+
+static status_t compute(pass_t *p, op_ctx_t *c, node_t *node)
+{
+    if (!reads_hollow(p->graph, node) || node->op->flags & OP_SHAPE_ONLY)
+        return evaluate(p, c, node);
+    hollow_out(p, node);
+    return STATUS_OK;
+}
+
 static void note_by_value(pass_t *p, const node_t *node)
 {
     graph_t *g = p->graph;
@@ -124,6 +149,7 @@ static void note_by_value(pass_t *p, const node_t *node)
         memcpy(g->by_value_text, p->err->text, sizeof g->by_value_text);
     }
     g->open = g->by_value = true;
+    g->lacks |= reads_hollow(g, node);
 }
 
 static status_t visit(pass_t *p, node_t *node)
@@ -150,7 +176,7 @@ static status_t visit(pass_t *p, node_t *node)
     bool known = node->op->flags & OP_SHAPE_ONLY ||
                  (inputs_constant(g, node) && (g->fold_all || !(node->op->flags & OP_RANDOM)));
     if (known && worth_folding(p, node))
-        status = evaluate(p, &c, node);
+        status = compute(p, &c, node);
     return status;
 }
 
@@ -183,7 +209,7 @@ status_t graph_propagate(graph_t *g, err_t *err)
     err = err ? err : &own;
     status_t status =
         pass_init(&p, g, err) ? STATUS_OK : err_set(err, STATUS_NO_MEMORY, "no memory for the graph");
-    g->open = g->by_value = false;
+    g->open = g->by_value = g->lacks = false;
     for (uint32_t n = 0; status == STATUS_OK && n < g->node_count; n++) {
         node_t *node = &g->nodes[n];
         if (node->dead)
