@@ -54,15 +54,11 @@ static staged_cost_t stage_cost(void *ctx, uint32_t stage, uint32_t rows, uint32
 static uint32_t operators(void *ctx, const exec_part_t *part, accel_op_t *ops)
 {
     const world_t *world = ctx;
-    uint32_t from = 0, to = world->model->op_count, count = 0;
-    if (world->staged) {
-        from = part->from ? world->model->stage_end[part->from - 1] : 0;
-        to = world->model->stage_end[part->from];
-    }
-    ops[count++] = (accel_op_t){.ns = (int64_t)(world->scenario->launch_us * 1e3)};
-    for (uint32_t i = from; i < to; i++)
-        ops[count++] = mode_op(&world->model->ops[i], part->rows, part->length);
-    return count;
+    exec_part_t of = *part;
+    of.to = world->model->op_count;
+    if (world->staged)
+        of = mode_part_of_stages(world->model, *part);
+    return mode_operators(world->scenario, &of, ops);
 }
 
 static void trace_launch(world_t *world, const exec_action_t *action)

@@ -90,16 +90,10 @@ void cluster_fail(cluster_t *cluster, status_t status)
 uint32_t cluster_operators(void *ctx, const exec_part_t *part, accel_op_t *ops)
 {
     const cluster_t *cluster = ctx;
-    const mode_model_t *model = cluster->models[part->model].model;
-    uint32_t from = part->from, to = part->to, count = 0;
-    if (cluster->staged) {
-        from = part->from ? model->stage_end[part->from - 1] : 0;
-        to = model->stage_end[part->from];
-    }
-    ops[count++] = (accel_op_t){.ns = (int64_t)(cluster->scenario->launch_us * 1e3)};
-    for (uint32_t i = from; i < to; i++)
-        ops[count++] = mode_op(&model->ops[i], part->rows, part->length);
-    return count;
+    exec_part_t of = *part;
+    if (cluster->staged)
+        of = mode_part_of_stages(cluster->models[part->model].model, of);
+    return mode_operators(cluster->scenario, &of, ops);
 }
 
 void cluster_launch(cluster_t *cluster, accel_t *device, uint32_t stream, uint64_t tag,

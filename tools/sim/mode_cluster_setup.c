@@ -6,6 +6,7 @@
 #include "exec/overlap_share.h"
 #include "exec/whole.h"
 #include "mode_cluster.h"
+#include "mode_train.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -135,23 +136,8 @@ static void tell_stages(cluster_model_t *model, sched_inside_t *inside)
 static void play_group(void *ctx, const overlap_group_t *groups, uint32_t count, int64_t *ns)
 {
     cluster_t *cluster = ctx;
-    for (uint32_t i = 0; i < count; i++) {
-        accel_t *device = accel_create(groups[i].count, EXEC_PARTS_MAX * MODE_OPS_MAX, cluster->err);
-        ns[i] = 0;
-        if (!device) {
-            cluster_fail(cluster, cluster->err->code);
-            continue;
-        }
-        for (uint32_t p = 0; p < groups[i].count; p++)
-            cluster_launch(cluster, device, p, p, &groups[i].parts[p]);
-        for (int64_t next = accel_next_ns(device); next != ACCEL_NEVER; next = accel_next_ns(device)) {
-            uint64_t tag;
-            accel_advance(device, next);
-            while (accel_take_ended(device, &tag))
-                ns[i] = next;
-        }
-        accel_destroy(device);
-    }
+    for (uint32_t i = 0; i < count; i++)
+        cluster_fail(cluster, mode_measure_group(cluster->scenario, &groups[i], &ns[i], cluster->err));
 }
 
 /* As a worker does it. */

@@ -38,11 +38,7 @@ typedef struct {
 static uint32_t operators(void *ctx, const exec_part_t *part, accel_op_t *ops)
 {
     const services_t *services = ctx;
-    uint32_t count = 0;
-    ops[count++] = (accel_op_t){.ns = (int64_t)(services->scenario->launch_us * 1e3)};
-    for (uint32_t op = part->from; op < part->to; op++)
-        ops[count++] = mode_op(&services->scenario->models[part->model].ops[op], part->rows, part->length);
-    return count;
+    return mode_operators(services->scenario, part, ops);
 }
 
 static void trace_launch(services_t *services, const exec_action_t *action)

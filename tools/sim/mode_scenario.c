@@ -201,6 +201,22 @@ accel_op_t mode_op(const mode_op_t *op, uint32_t rows, uint32_t length)
                         .occupancy = fmin(1, units / op->prefer)};
 }
 
+exec_part_t mode_part_of_stages(const mode_model_t *model, exec_part_t stages)
+{
+    stages.from = stages.from ? model->stage_end[stages.from - 1] : 0;
+    stages.to = model->stage_end[stages.to - 1];
+    return stages;
+}
+
+uint32_t mode_operators(const mode_scenario_t *scenario, const exec_part_t *part, accel_op_t *ops)
+{
+    uint32_t count = 0;
+    ops[count++] = (accel_op_t){.ns = (int64_t)(scenario->launch_us * 1e3)};
+    for (uint32_t op = part->from; op < part->to; op++)
+        ops[count++] = mode_op(&scenario->models[part->model].ops[op], part->rows, part->length);
+    return count;
+}
+
 staged_cost_t mode_cost(const mode_model_t *model, uint32_t from, uint32_t to, uint32_t rows, uint32_t length)
 {
     staged_cost_t cost = {0};

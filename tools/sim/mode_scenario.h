@@ -66,6 +66,10 @@ status_t mode_scenario_read(mode_scenario_t *scenario, const char *directory, co
                             const char *staged, err_t *err);
 
 accel_op_t mode_op(const mode_op_t *op, uint32_t rows, uint32_t length);
+/* The operators of all stages from <= x < to. */
+exec_part_t mode_part_of_stages(const mode_model_t *model, exec_part_t stages);
+/* What a launch of these operators puts on the device, into ops: MODE_OPS_MAX + 1 at most; returns how many. */
+uint32_t mode_operators(const mode_scenario_t *scenario, const exec_part_t *part, accel_op_t *ops);
 /* Of the operators from <= x < to: alone on the device. */
 staged_cost_t mode_cost(const mode_model_t *model, uint32_t from, uint32_t to, uint32_t rows,
                         uint32_t length);

@@ -3,24 +3,25 @@
 #include <stdlib.h>
 #include <string.h>
 
-int64_t mode_measure_group(const mode_scenario_t *scenario, accel_t *device, const overlap_group_t *group)
+status_t mode_measure_group(const mode_scenario_t *scenario, const overlap_group_t *group, int64_t *ns,
+                            err_t *err)
 {
+    accel_t *device = accel_create(group->count, MODE_OPS_MAX + 1, err);
+    accel_op_t ops[MODE_OPS_MAX + 1];
     uint64_t tag;
-    int64_t start = -1, at = 0;
-    for (uint32_t i = 0; i < group->count; i++) {
-        const exec_part_t *part = &group->parts[i];
-        accel_op_t ops[MODE_OPS_MAX + 1] = {{.ns = (int64_t)(scenario->launch_us * 1e3)}};
-        uint32_t count = 1;
-        for (uint32_t op = part->from; op < part->to; op++)
-            ops[count++] = mode_op(&scenario->models[part->model].ops[op], part->rows, part->length);
-        accel_launch(device, part->stream, i, ops, count, NULL);
-    }
-    while ((at = accel_next_ns(device)) != ACCEL_NEVER) {
+    if (!device)
+        return err->code;
+    status_t status = STATUS_OK;
+    for (uint32_t i = 0; i < group->count && status == STATUS_OK; i++)
+        status = accel_launch(device, i, i, ops, mode_operators(scenario, &group->parts[i], ops), err);
+    *ns = 0;
+    for (int64_t at = accel_next_ns(device); at != ACCEL_NEVER; at = accel_next_ns(device)) {
         accel_advance(device, at);
         while (accel_take_ended(device, &tag))
-            start = at;
+            *ns = at;
     }
-    return start;
+    accel_destroy(device);
+    return status;
 }
 
 static trainer_services_t services_of(const mode_scenario_t *scenario, bool limited)
@@ -43,12 +44,12 @@ static status_t draw_samples(const mode_scenario_t *scenario, bool limited, cons
 {
     trainer_services_t services = services_of(scenario, limited);
     for (uint32_t i = 0; i < count; i++) {
-        accel_t *device = accel_create(scenario->model_count, MODE_OPS_MAX + 1, err);
-        if (!device)
-            return STATUS_NO_MEMORY;
         overlap_group_t group = trainer_draw_group(&services, prng);
-        samples[i] = trainer_sample(predictor, &group, mode_measure_group(scenario, device, &group));
-        accel_destroy(device);
+        int64_t ns;
+        status_t status = mode_measure_group(scenario, &group, &ns, err);
+        if (status != STATUS_OK)
+            return status;
+        samples[i] = trainer_sample(predictor, &group, ns);
     }
     return STATUS_OK;
 }

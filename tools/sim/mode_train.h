@@ -11,8 +11,9 @@ typedef struct {
     double mlp, linear; /* mean absolute percentage errors on the fifth that was not trained on */
 } mode_errors_t;
 
-/* Duration of a group on the device, measured by running it. */
-int64_t mode_measure_group(const mode_scenario_t *scenario, accel_t *device, const overlap_group_t *group);
+/* Duration of a group, measured by running it on a device of its own. */
+status_t mode_measure_group(const mode_scenario_t *scenario, const overlap_group_t *group, int64_t *ns,
+                            err_t *err);
 
 /* Instance-based sampling of `samples` groups of the scenario's services, 80 % to train, 20 % to test. limited: as in
  * trainer_services_t. */
