@@ -44,21 +44,14 @@ static int64_t clamp(int64_t value_ns)
 
 void histogram_record(histogram_t *h, int64_t value_ns)
 {
-    histogram_record_n(h, value_ns, 1);
-}
-
-void histogram_record_n(histogram_t *h, int64_t value_ns, uint64_t n)
-{
-    if (n == 0)
-        return;
     int64_t v = clamp(value_ns);
-    h->buckets[bucket_of(v)] += n;
-    h->sum_ns += v * (int64_t)n;
+    h->buckets[bucket_of(v)]++;
+    h->sum_ns += v;
     if (h->count == 0 || v < h->min_ns)
         h->min_ns = v;
     if (h->count == 0 || v > h->max_ns)
         h->max_ns = v;
-    h->count += n;
+    h->count++;
 }
 
 void histogram_merge(histogram_t *into, const histogram_t *from)

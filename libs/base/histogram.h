@@ -23,7 +23,6 @@ typedef struct {
 
 void histogram_init(histogram_t *h);
 void histogram_record(histogram_t *h, int64_t value_ns); /* negative counts as 0 */
-void histogram_record_n(histogram_t *h, int64_t value_ns, uint64_t n);
 void histogram_merge(histogram_t *into, const histogram_t *from);
 
 /* The value that a fraction q in [0, 1] of the recorded ones does not exceed (nearest rank); 0 when empty. */

@@ -396,7 +396,8 @@ int ptext_line(const ptext_field_t *field)
     return field->line;
 }
 
-bool ptext_is_number(const ptext_field_t *field)
+/* A word that begins like one. */
+static bool ptext_is_number(const ptext_field_t *field)
 {
     return field->kind == PTEXT_WORD && strchr("+-.0123456789", field->text[0]);
 }

@@ -39,7 +39,6 @@ ptext_kind_t ptext_kind(const ptext_field_t *field);
 const char *ptext_name(const ptext_field_t *field); /* "" of the root */
 const char *ptext_text(const ptext_field_t *field); /* of a word or string as it stands, of a message "" */
 int ptext_line(const ptext_field_t *field);         /* 1-based, where its name is */
-bool ptext_is_number(const ptext_field_t *field);   /* a word that begins like one */
 
 /* The fields of a message in the order of the file; NULL at the end, and of anything but a message. */
 const ptext_field_t *ptext_first(const ptext_field_t *message);

@@ -109,13 +109,10 @@ typedef struct {
     int64_t now_ns;
 } staged_out_t;
 
-/* All batches of the table, or the first that there is room for. */
-uint32_t staged_in_stages(const staged_t *staged, int64_t now_ns, staged_beside_t beside[STAGED_BESIDE_MAX]);
 int64_t staged_enter(staged_t *staged,
                      const staged_out_t *out); /* new and stretch; returns when to ask again */
 /* A stage has done these rows: split, push on, or complete. */
 void staged_leave(staged_t *staged, uint32_t stage, const staged_item_t *item, const staged_out_t *out);
-void staged_queue_push(staged_queue_t *queue, staged_item_t item);
 staged_item_t staged_queue_pop(staged_queue_t *queue);
 /* The rows behind this stage with which `item` joins its batch. */
 static inline bool staged_item_joins(const staged_batch_t *batch, uint32_t stage, const staged_item_t *item)

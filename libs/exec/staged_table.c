@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-void staged_queue_push(staged_queue_t *queue, staged_item_t item)
+static void staged_queue_push(staged_queue_t *queue, staged_item_t item)
 {
     queue->items[queue->tail++ % STAGED_QUEUE_SLOTS] = item;
 }
@@ -112,7 +112,9 @@ static uint32_t stage_of(const staged_t *staged, const staged_batch_t *batch)
     return stage;
 }
 
-uint32_t staged_in_stages(const staged_t *staged, int64_t now_ns, staged_beside_t beside[STAGED_BESIDE_MAX])
+/* All batches of the table, or the first that there is room for. */
+static uint32_t staged_in_stages(const staged_t *staged, int64_t now_ns,
+                                 staged_beside_t beside[STAGED_BESIDE_MAX])
 {
     uint32_t count = 0;
     for (uint32_t slot = 0; count < staged->used && count < STAGED_BESIDE_MAX; slot++) {

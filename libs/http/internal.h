@@ -45,8 +45,6 @@ typedef struct {
 
 bool textbuf_reserve(textbuf_t *buf, size_t more);
 bool textbuf_add(textbuf_t *buf, const void *data, size_t len);
-void textbuf_recycle(textbuf_t *buf); /* empties; gives big memory back */
-void textbuf_dispose(textbuf_t *buf);
 
 typedef enum {
     BODY_NONE,
@@ -232,7 +230,6 @@ void server_defer(http_server_t *server, http_connection_t *connection);
 /* Ends a stop when nothing is left that it waits for. */
 void server_check_stopped(http_server_t *server);
 void server_close_listener(http_server_t *server, uv_close_cb closed);
-void server_close_handles(http_server_t *server, uv_close_cb closed);
 void server_on_closed(uv_handle_t *handle); /* of a server that stops */
 void server_free(http_server_t *server);
 

@@ -33,13 +33,14 @@ bool textbuf_add(textbuf_t *buf, const void *data, size_t len)
     return true;
 }
 
-void textbuf_dispose(textbuf_t *buf)
+static void textbuf_dispose(textbuf_t *buf)
 {
     free(buf->data);
     *buf = (textbuf_t){0};
 }
 
-void textbuf_recycle(textbuf_t *buf)
+/* Empties; gives big memory back. */
+static void textbuf_recycle(textbuf_t *buf)
 {
     buf->len = 0;
     if (buf->cap > SPARE_BUFFER_BYTES)

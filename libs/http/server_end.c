@@ -30,7 +30,7 @@ void server_close_listener(http_server_t *server, uv_close_cb closed)
     acceptor_dispose(&server->acceptor);
 }
 
-void server_close_handles(http_server_t *server, uv_close_cb closed)
+static void server_close_handles(http_server_t *server, uv_close_cb closed)
 {
     if (!uv_is_closing((uv_handle_t *)&server->listener))
         server_close_listener(server, closed);

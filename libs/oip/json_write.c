@@ -156,7 +156,8 @@ size_t json_write_fp64(char *out, double value)
     return (size_t)len;
 }
 
-void json_write_string(strbuf_t *out, const void *text, size_t len)
+/* A string of given length, which may hold NULs; bytes that are no UTF-8 go out as they are, as Triton sends them. */
+static void json_write_string(strbuf_t *out, const void *text, size_t len)
 {
     const uint8_t *at = text, *end = at + len;
     strbuf_putc(out, '"');

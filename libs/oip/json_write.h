@@ -17,9 +17,6 @@ size_t json_write_fp64(char *out, double value);
 size_t json_write_int64(char *out, int64_t value);
 size_t json_write_uint64(char *out, uint64_t value);
 
-/* A string of given length, which may hold NULs; bytes that are no UTF-8 go out as they are, as Triton sends them. */
-void json_write_string(strbuf_t *out, const void *text, size_t len);
-
 /* Elements of a tensor, separated by commas; first: no comma before the first one. FP16 and BF16 write nothing. */
 void json_write_elements(strbuf_t *out, oip_datatype_t type, const void *data, size_t len_bytes, bool first);
 

@@ -34,7 +34,7 @@ rpc_bytes_t *rpc_bytes_reserve(size_t len_bytes, uint8_t **data)
     return bytes;
 }
 
-grpc_slice rpc_slice_of_part(const rpc_part_t *part)
+static grpc_slice rpc_slice_of_part(const rpc_part_t *part)
 {
     if (!part->release)
         return grpc_slice_from_copied_buffer(part->data, part->len_bytes);

@@ -51,7 +51,6 @@ static inline rpc_bytes_t *rpc_bytes_of(grpc_byte_buffer *buffer)
 {
     return (rpc_bytes_t *)(void *)buffer;
 }
-grpc_slice rpc_slice_of_part(const rpc_part_t *part);
 
 /* ---- Completion queues ---- */
 

@@ -125,7 +125,8 @@ status_t policy_parse(const policy_ops_t *ops, const char *text, double values[P
     return check_given(ops, values, given, err);
 }
 
-bool policy_stops(const policy_ops_t *ops, const double values[POLICY_PARAMS_MAX])
+/* Whether it stops batches at all with these parameters, where they can be stopped. */
+static bool policy_stops(const policy_ops_t *ops, const double values[POLICY_PARAMS_MAX])
 {
     if (!ops->stop_param)
         return ops->preempts;

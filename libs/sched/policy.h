@@ -116,9 +116,6 @@ enum { POLICY_PARAMS_MAX = 20 };
 status_t policy_parse(const policy_ops_t *ops, const char *text, double values[POLICY_PARAMS_MAX],
                       err_t *err);
 
-/* Whether it stops batches at all with these parameters, where they can be stopped. */
-bool policy_stops(const policy_ops_t *ops, const double values[POLICY_PARAMS_MAX]);
-
 /* Zeroes the state and sets the parameters. */
 void policy_start(policy_t *policy, const policy_ops_t *ops, const double values[POLICY_PARAMS_MAX]);
 

@@ -191,7 +191,6 @@ static inline bool shards_alone(const shards_t *shards)
 /* Each does what is due and says whether there was anything. */
 bool worker_turn(worker_t *worker, int64_t now_ns);
 bool binder_turn(binder_t *binder, int64_t now_ns, uint32_t grants_max);
-bool planner_is_due(const planner_t *planner, int64_t now_ns);
 /* True: the slow loop has run. */
 bool planner_turn(planner_t *planner, int64_t now_ns);
 

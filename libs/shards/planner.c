@@ -140,7 +140,7 @@ static void balance(planner_t *planner, int64_t now_ns)
         planner->submitted_seen[m] = planner->view[m].own.stats.submitted;
 }
 
-bool planner_is_due(const planner_t *planner, int64_t now_ns)
+static bool planner_is_due(const planner_t *planner, int64_t now_ns)
 {
     const binder_t *binder = &planner->shards->binder;
     return now_ns >= planner->tick_ns ||

@@ -65,8 +65,9 @@ void task_give(tasks_t *tasks, task_t *task)
     pool_put(&tasks->pool, task);
 }
 
-void task_tell(tasks_t *tasks, const task_t *task, status_t status, Control__Stage stage,
-               uint32_t retry_after_ms)
+/* Counts the task as dropped and tells its gateway, if it still has one; task_drop gives the task back as well. */
+static void task_tell(tasks_t *tasks, const task_t *task, status_t status, Control__Stage stage,
+                      uint32_t retry_after_ms)
 {
     model_t *model = models_get(tasks->models, task->model);
     if (!task->gateway)

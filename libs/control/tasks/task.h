@@ -80,9 +80,6 @@ void task_give(tasks_t *tasks, task_t *task);
 void task_orphan(task_t *task); /* nobody waits for it any more */
 uint64_t task_tag(const tasks_t *tasks, const task_t *task);
 task_t *task_of_tag(const tasks_t *tasks, uint64_t tag); /* NULL: given back meanwhile */
-/* Counts the task as dropped and tells its gateway, if it still has one; task_drop gives the task back as well. */
-void task_tell(tasks_t *tasks, const task_t *task, status_t status, Control__Stage stage,
-               uint32_t retry_after_ms);
 void task_drop(tasks_t *tasks, task_t *task, status_t status, Control__Stage stage, uint32_t retry_after_ms);
 
 #endif

@@ -11,7 +11,8 @@
 /* One row above this is a broken description rather than a tensor. */
 #define MAX_ROW_BYTES ((size_t)1 << 36)
 
-status_t description_init(description_t *d, uint32_t input_count, uint32_t output_count, err_t *err)
+/* Room for input_count and output_count tensors, all zero. */
+static status_t description_init(description_t *d, uint32_t input_count, uint32_t output_count, err_t *err)
 {
     *d = (description_t){0};
     if (input_count > ENGINE_MAX_IO || output_count > ENGINE_MAX_IO)
@@ -63,8 +64,9 @@ static bool copy_symbols(engine_tensor_t *tensor, const char *const *symbols)
     return true;
 }
 
-status_t description_set(engine_tensor_t *tensor, const char *name, dtype_t dtype, uint32_t rank,
-                         const int64_t *dims, const char *const *symbols, err_t *err)
+/* Fills one tensor: copies the name and those of varying dimensions (symbols may be NULL), computes row_bytes. */
+static status_t description_set(engine_tensor_t *tensor, const char *name, dtype_t dtype, uint32_t rank,
+                                const int64_t *dims, const char *const *symbols, err_t *err)
 {
     size_t bytes = dtype_size(dtype);
     if (!bytes)

@@ -58,11 +58,4 @@ void description_dispose(description_t *d);
 /* The same of inputs and outputs as a file declares them, with the batch dimension in front where it is batchable. */
 status_t description_from_declared(description_t *d, const engine_load_t *what, bool batchable, err_t *err);
 
-/* Room for input_count and output_count tensors, all zero. */
-status_t description_init(description_t *d, uint32_t input_count, uint32_t output_count, err_t *err);
-
-/* Fills one tensor: copies the name and those of varying dimensions (symbols may be NULL), computes row_bytes. */
-status_t description_set(engine_tensor_t *tensor, const char *name, dtype_t dtype, uint32_t rank,
-                         const int64_t *dims, const char *const *symbols, err_t *err);
-
 #endif

@@ -99,8 +99,9 @@ void cpu_dispose(cpu_t *cpu)
     free(cpu->cpus);
 }
 
-void cpu_submit(cpu_t *cpu, engine_job_t *job)
+void cpu_engine_submit(engine_t *engine, engine_job_t *job)
 {
+    cpu_t *cpu = (cpu_t *)engine;
     err_t err;
     const engine_cuts_t *cuts = cpu->cuts ? cpu->cuts(job->model) : NULL;
     status_t status = fifo_check_job(cpu->info(job->model), cuts, cpu->lane_count, job, &err);
@@ -121,25 +122,16 @@ bool cpu_stop(cpu_t *cpu, engine_job_t *job)
     return fifo_cancel(fifo, job) || (job->exit_count && fifo_interrupt(fifo, job));
 }
 
-void cpu_flush(cpu_t *cpu)
+void cpu_engine_flush(engine_t *engine)
 {
+    cpu_t *cpu = (cpu_t *)engine;
     for (uint32_t i = 0; i < cpu->lane_count; i++)
         fifo_flush(&cpu->lanes[i].fifo);
-}
-
-void cpu_engine_submit(engine_t *engine, engine_job_t *job)
-{
-    cpu_submit((cpu_t *)engine, job);
 }
 
 bool cpu_engine_cancel(engine_t *engine, engine_job_t *job)
 {
     return cpu_cancel((cpu_t *)engine, job);
-}
-
-void cpu_engine_flush(engine_t *engine)
-{
-    cpu_flush((cpu_t *)engine);
 }
 
 uint32_t cpu_device_count(void)

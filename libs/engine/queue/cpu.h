@@ -36,10 +36,8 @@ struct cpu {
 status_t cpu_init(cpu_t *cpu, const engine_config_t *config, err_t *err);
 void cpu_dispose(cpu_t *cpu); /* answers what is queued, then ends the threads */
 
-void cpu_submit(cpu_t *cpu, engine_job_t *job);
 bool cpu_cancel(cpu_t *cpu, engine_job_t *job);
 bool cpu_stop(cpu_t *cpu, engine_job_t *job); /* sets fifo.interrupted of its lane while it runs */
-void cpu_flush(cpu_t *cpu);
 
 /* Of engine.h, for engines that need no more than these. */
 void cpu_engine_submit(engine_t *engine, engine_job_t *job);

@@ -49,7 +49,9 @@ static status_t make_borders(model_segments_t *segments, model_t *model, const e
     return STATUS_OK;
 }
 
-void model_segments_find_busy(model_segments_t *segments, uint32_t rows_max)
+/* busy_fixed and busy_row of a model of the plan, by its duration model at batches from one to rows_max, all
+ * of their longest rows (exec/overlap_share.h). */
+static void model_segments_find_busy(model_segments_t *segments, uint32_t rows_max)
 {
     overlap_config_t config = overlap_plan_config(segments->plan);
     uint32_t lengths[OVERLAP_MODELS_MAX];

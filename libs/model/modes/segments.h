@@ -36,10 +36,6 @@ typedef struct {
 
 enum { SEGMENTS_WHOLE = 1000 }; /* all of a device */
 
-/* busy_fixed and busy_row of a model of the plan, by its duration model at batches from one to rows_max, all
- * of their longest rows (exec/overlap_share.h). */
-void model_segments_find_busy(model_segments_t *segments, uint32_t rows_max);
-
 /* No axis of these rows is beyond what was measured: else their batches run whole. */
 bool model_segments_fit(const model_segments_t *segments, const uint32_t *sizes);
 

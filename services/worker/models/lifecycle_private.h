@@ -61,8 +61,6 @@ void lifecycle_forget(lifecycle_t *l, model_t *model);
 /* ---- lifecycle_unload.c: off the devices ---- */
 
 void unload_begin(lifecycle_t *l, model_t *model);
-/* No grant comes any more. */
-void unload_release(lifecycle_t *l, model_t *model);
 void unload_command(lifecycle_t *l, command_t *command, int64_t version);
 /* Off the devices, if nothing can come any more. */
 void unload_when_idle(lifecycle_t *l, model_t *model);

@@ -176,7 +176,8 @@ void lifecycle_idle(lifecycle_t *l, model_t *model)
     unload_when_idle(l, model);
 }
 
-void unload_release(lifecycle_t *l, model_t *model)
+/* No grant comes any more. */
+static void unload_release(lifecycle_t *l, model_t *model)
 {
     if (model->serving->state != MODEL_UNLOADING || model->serving->released)
         return;

@@ -88,7 +88,8 @@ void batch_free_memory(batch_t *batch)
     free(batch);
 }
 
-void batch_fail_row(batch_t *batch, uint32_t grant_row, status_t status)
+/* Notes a row as failed. */
+static void batch_fail_row(batch_t *batch, uint32_t grant_row, status_t status)
 {
     batch->failed_row[batch->failed_count] = grant_row;
     batch->failed_status[batch->failed_count++] = status;

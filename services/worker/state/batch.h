@@ -178,9 +178,6 @@ status_t batch_follow_shapes(batch_t *batch, const model_devices_t *devices, con
 /* Takes over the rows of a grant: groups them, names their places. Rows that cannot be fetched at all fail here. */
 void batch_place(batch_t *batch, peers_t *peers, const Control__Grant *grant);
 
-/* Notes a row as failed. */
-void batch_fail_row(batch_t *batch, uint32_t grant_row, status_t status);
-
 /* There will be no result of it; row in the buffers. Once or twice is the same. */
 void batch_lose_row(batch_t *batch, uint32_t row, status_t status);
 

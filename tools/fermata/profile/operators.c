@@ -85,7 +85,8 @@ static staged_cost_t stage_cost(void *ctx, uint32_t stage, uint32_t rows, uint32
 
 /* ---- trials ---- */
 
-double operators_peak_rps(const operators_t *o)
+/* An estimate: of full batches of rows as they come, each padded to its longest. */
+static double operators_peak_rps(const operators_t *o)
 {
     const profile_mix_t *mix = o->how->mix;
     double ns = mix ? 1 : 1 + (double)profile_latency_ns(o->how->profile, o->rows_max), shorter = 0;

@@ -31,8 +31,6 @@ typedef struct {
 status_t operators_measure(operators_t *o, const profile_how_t *how, err_t *err);
 void operators_dispose(operators_t *o);
 
-/* An estimate: of full batches of rows as they come, each padded to its longest. */
-double operators_peak_rps(const operators_t *o);
 /* Returns how many cuts were chosen. By preference there are as many as there are. */
 uint32_t operators_place(const operators_t *o, const profile_try_t *try, uint32_t at[STAGED_STAGES_MAX]);
 

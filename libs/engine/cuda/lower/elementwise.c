@@ -25,7 +25,8 @@ static bool as_immediate(const lower_t *l, int32_t value, double *number)
     return fabs(*number) < 9007199254740992.0 || t->dtype == DTYPE_F32 || t->dtype == DTYPE_F64;
 }
 
-bool ew_add_operand(lower_t *l, ew_t *e, ew_op_t op, int32_t value)
+/* A binary operation whose other operand is a value; scalars become immediates. */
+static bool ew_add_operand(lower_t *l, ew_t *e, ew_op_t op, int32_t value)
 {
     double number;
     if (op != EW_SELECT && as_immediate(l, value, &number))

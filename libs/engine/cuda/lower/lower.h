@@ -100,8 +100,6 @@ typedef struct {
 } ew_t;
 
 bool ew_add_op(ew_t *e, ew_op_t op, double a, double b);
-/* A binary operation whose other operand is a value; scalars become immediates. */
-bool ew_add_operand(lower_t *l, ew_t *e, ew_op_t op, int32_t value);
 bool ew_add_view(ew_t *e, ew_op_t op, const view_t *view);
 /* The epilogue of a node from entry `from` on. */
 bool ew_add_epilogue(lower_t *l, ew_t *e, const node_t *node, uint32_t from);
