@@ -104,7 +104,9 @@ static bool is_worth(engine_model_t *model, const tensor_t *inputs, compiled_t *
 {
     bool worth = true;
     return model->file_bytes < SMALL_BYTES ||
-           trial_is_worth(own, model->open, info(model), inputs, &worth, NULL) != STATUS_OK || worth;
+           trial_is_worth(own, model->open, model->engine->how.threads, info(model), inputs, &worth, NULL) !=
+               STATUS_OK ||
+           worth;
 }
 
 /* NULL: it would be no faster than the open one. */

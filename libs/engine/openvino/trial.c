@@ -6,62 +6,75 @@
 #include <string.h>
 
 enum {
-    PAIRS_MIN = 2,
-    PAIRS_MAX = 8,
-    WORTH_PERCENT =
-        2, /* faster than this: below, the machine's noise decides, and memory is what is certain */
+    PAIRS_MIN = 5,
+    PAIRS_MAX = 9,
+    WORTH_PERMILLE = 980, /* faster than this part: below, noise decides, and memory is what is certain */
 };
-#define ENOUGH_NS ((int64_t)100 * 1000 * 1000)
+#define ENOUGH_NS (100 * NS_PER_MS)
 
 typedef struct {
-    compiled_t *compiled;
-    int64_t least_ns; /* what else the machine does makes runs longer, never shorter */
-} runner_t;
+    compiled_t *own, *open;
+    bool alone; /* one thread computes, which runs them: how long it waits for a CPU says nothing */
+} trial_t;
+
+/* Of several threads nobody knows who had which part. */
+static int64_t time_ns(const trial_t *t)
+{
+    struct timespec ts;
+    clock_gettime(t->alone ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC, &ts);
+    return (int64_t)ts.tv_sec * NS_PER_S + ts.tv_nsec;
+}
 
 /* The first run of its shapes makes what the later ones find. */
-static status_t begin(runner_t *r, const engine_model_info_t *info, const tensor_t *inputs, err_t *err)
+static status_t begin(compiled_t *c, const engine_model_info_t *info, const tensor_t *inputs, err_t *err)
 {
-    uint32_t lane = compiled_lanes(r->compiled);
-    status_t status = compiled_reserve(r->compiled, lane, err);
+    uint32_t lane = compiled_lanes(c);
+    status_t status = compiled_reserve(c, lane, err);
     for (uint32_t i = 0; status == STATUS_OK && i < info->input_count; i++)
-        status = compiled_bind_input(r->compiled, lane, i, &inputs[i], err);
-    return status == STATUS_OK ? compiled_run(r->compiled, lane, err) : status;
+        status = compiled_bind_input(c, lane, i, &inputs[i], err);
+    return status == STATUS_OK ? compiled_run(c, lane, err) : status;
 }
 
-static status_t run(runner_t *r, err_t *err)
+static status_t run(const trial_t *t, compiled_t *c, int64_t *took_ns, err_t *err)
 {
-    int64_t begin_ns = clock_now_ns();
-    status_t status = compiled_run(r->compiled, compiled_lanes(r->compiled), err);
-    int64_t took_ns = clock_now_ns() - begin_ns;
-    r->least_ns = took_ns < r->least_ns ? took_ns : r->least_ns;
+    int64_t begin_ns = time_ns(t);
+    status_t status = compiled_run(c, compiled_lanes(c), err);
+    *took_ns = time_ns(t) - begin_ns + 1;
     return status;
 }
 
-static status_t run_pairs(runner_t *own, runner_t *open, err_t *err)
+/* What one's own takes, in thousandths of the open one. */
+static status_t run_pair(const trial_t *t, bool own_first, int64_t *permille, err_t *err)
 {
-    int64_t begin_ns = clock_now_ns();
-    status_t status = STATUS_OK;
-    for (int i = 0; status == STATUS_OK && i < PAIRS_MAX; i++) {
-        if (i >= PAIRS_MIN && clock_now_ns() - begin_ns > ENOUGH_NS)
-            break;
-        status = run(own, err);
-        if (status == STATUS_OK)
-            status = run(open, err);
+    int64_t own_ns, open_ns;
+    status_t status = own_first ? run(t, t->own, &own_ns, err) : run(t, t->open, &open_ns, err);
+    if (status == STATUS_OK)
+        status = own_first ? run(t, t->open, &open_ns, err) : run(t, t->own, &own_ns, err);
+    if (status == STATUS_OK)
+        *permille = own_ns * 1000 / open_ns;
+    return status;
+}
+
+static int compare(const void *a, const void *b)
+{
+    const int64_t *x = a, *y = b;
+    return (*x > *y) - (*x < *y);
+}
+
+/* The median of pairs: a processor that is fast in one moment and slow in the next is so for both of most pairs. */
+static status_t run_pairs(const trial_t *t, bool *worth, err_t *err)
+{
+    int64_t permille[PAIRS_MAX], begin_ns = time_ns(t);
+    size_t pairs = 0;
+    while (pairs < PAIRS_MAX && (pairs < PAIRS_MIN || time_ns(t) - begin_ns < ENOUGH_NS)) {
+        status_t status = run_pair(t, pairs % 2, &permille[pairs], err);
+        if (status != STATUS_OK)
+            return status;
+        pairs++;
     }
-    return status;
-}
-
-static status_t race(runner_t *own, runner_t *open, const engine_model_info_t *info, const tensor_t *inputs,
-                     err_t *err)
-{
-    status_t status = begin(own, info, inputs, err);
-    if (status == STATUS_OK)
-        status = begin(open, info, inputs, err);
-    if (status == STATUS_OK)
-        status = run_pairs(own, open, err);
-    compiled_give_back(own->compiled, compiled_lanes(own->compiled));
-    compiled_give_back(open->compiled, compiled_lanes(open->compiled));
-    return status;
+    qsort(permille, pairs, sizeof permille[0], compare);
+    *worth = permille[pairs / 2] < WORTH_PERMILLE;
+    return STATUS_OK;
 }
 
 /* One buffer for all of them, which are only read. */
@@ -77,17 +90,21 @@ static void *fill(const engine_model_info_t *info, const tensor_t *inputs, tenso
     return zeros;
 }
 
-status_t trial_is_worth(compiled_t *own, compiled_t *open, const engine_model_info_t *info,
+status_t trial_is_worth(compiled_t *own, compiled_t *open, uint32_t threads, const engine_model_info_t *info,
                         const tensor_t *inputs, bool *worth, err_t *err)
 {
-    runner_t first = {.compiled = own, .least_ns = INT64_MAX}, second = {open, INT64_MAX};
+    const trial_t t = {.own = own, .open = open, .alone = threads == 1};
     tensor_t filled[ENGINE_MAX_IO];
     void *zeros = fill(info, inputs, filled);
     if (!zeros)
         return err_set(err, STATUS_NO_MEMORY, "no memory for inputs to try");
-    status_t status = race(&first, &second, info, filled, err);
-    free(zeros);
+    status_t status = begin(own, info, filled, err);
     if (status == STATUS_OK)
-        *worth = first.least_ns < second.least_ns / 100 * (100 - WORTH_PERCENT);
+        status = begin(open, info, filled, err);
+    if (status == STATUS_OK)
+        status = run_pairs(&t, worth, err);
+    compiled_give_back(own, compiled_lanes(own));
+    compiled_give_back(open, compiled_lanes(open));
+    free(zeros);
     return status;
 }

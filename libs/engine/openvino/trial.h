@@ -6,8 +6,8 @@
 
 #include "engine/openvino/compiled.h"
 
-/* Takes a tenth of a second, and three runs of each where they are long. Fails where one of them does not run. */
-status_t trial_is_worth(compiled_t *own, compiled_t *open, const engine_model_info_t *info,
+/* On `threads` threads. Takes a tenth of a second, or six runs of each where they are long. Fails where one of them does not run. */
+status_t trial_is_worth(compiled_t *own, compiled_t *open, uint32_t threads, const engine_model_info_t *info,
                         const tensor_t *inputs, bool *worth, err_t *err);
 
 #endif
