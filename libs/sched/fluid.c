@@ -9,9 +9,14 @@ static fluid_model_t *model_at(const fluid_models_t *models, uint32_t i)
     return (fluid_model_t *)(void *)((char *)models->first + (uint64_t)i * models->stride);
 }
 
+double fluid_lead(const fluid_model_t *model, double early)
+{
+    return fmax(early * model->slack, model->lead);
+}
+
 double fluid_batch(const fluid_model_t *model, double early)
 {
-    double slack = model->slo - early * model->slack - model->beta * model->guard;
+    double slack = model->slo - fluid_lead(model, early) - model->beta * model->guard;
     double batch =
         (1 + model->growth * (slack > 0 ? slack : 0)) / (1 + model->growth * model->alpha * model->guard);
     return batch < model->least ? model->least : batch > model->most ? model->most : batch;

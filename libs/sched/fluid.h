@@ -8,11 +8,13 @@
 #include <stdint.h>
 
 typedef struct {
-    double rate;   /* requests/ms */
-    double growth; /* of them that waiting brings: the rate, or less where clients wait for their answers */
-    double least;  /* no batch is taken to be smaller: what comes together anyway, at least 1 */
-    double slo;    /* what is left of it for waiting and running */
-    double slack;  /* of it, when a request runs alone and at once; at least 0 */
+    double rate; /* requests/ms */
+    /* Requests/ms that waiting brings: the rate; more where they come in bunches, less where clients wait for answers. */
+    double growth;
+    double least;       /* no batch is taken to be smaller: what comes together anyway, at least 1 */
+    double slo;         /* what is left of it for waiting and running */
+    double slack;       /* of it, when a request runs alone and at once; at least 0 */
+    double lead;        /* ms before frontrun by which it starts at least, at most the slack */
     double alpha, beta; /* of the mean latency, inputs' fetching included */
     /* Deadlines are judged with a latency so many times as long, at least 1 (sched/scatter.h). */
     double guard;
@@ -27,6 +29,9 @@ typedef struct {
  * can wait long gives up little by starting a few milliseconds early, and one that cannot, most of its batch.
  */
 double fluid_batch(const fluid_model_t *model, double early);
+
+/* How long before frontrun it starts then, ms. */
+double fluid_lead(const fluid_model_t *model, double early);
 
 /* GPUs that are busy in the mean when batches have this size. */
 double fluid_use(const fluid_model_t *model, double batch);

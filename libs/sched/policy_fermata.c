@@ -58,8 +58,19 @@ enum { SPARE_LATENCY, SPARE_RELEASE };
 
 static const char *const spare_words[] = {"latency", "release", NULL};
 
-/* Holding batches saves nothing that counts while fewer of the GPUs than this are busy. */
-static const double FREE_USE = 0.1;
+/* Holding batches saves little that counts while fewer of the GPUs than this are busy; and nothing, unless it saves more
+ * than so much of what they are busy for, as it does where requests come in bunches. */
+static const double FREE_USE = 0.1, FREE_GROWTH = 1.03;
+/* A rate is known by so many arrivals. Where fewer are remembered they are remembered longer, up to so many times. */
+static const double ARRIVALS_ENOUGH = 20, MEMORY_MOST = 10;
+/* Spells before they say how much requests bunch: as if so many had come as at random. */
+static const double SPELLS_PRIOR = 20;
+/* Of a model's requests so many may find no GPU in time. */
+static const double MISSED_MOST = 0.001;
+/* For that a part of what may be spent on starting early is spent on those who need it most, or so much of the use. */
+static const double LEAD_SPEND = 0.5, LEAD_GROWTH = 0.1;
+/* A model that has so much of the use waits for its own batches; their distances are not by chance. */
+static const double OWN_USE = 0.2;
 /* One model alone is held in step by its own batches: its next one is ready when it has come together, not by chance.
  * Of the chance that all GPUs are busy at a random moment so much is taken off, over the models that contend. */
 static const double IN_STEP = 0.5;
@@ -150,31 +161,46 @@ static double clip(double value, double least, double most)
     return value < least ? least : value > most ? most : value;
 }
 
+/* How many requests follow one within its slack, over how many would if they came at random. Holding a batch brings so many
+ * times as much. */
+static double bunching(const fluid_model_t *fluid, const rates_t *rates)
+{
+    double expected = fluid->rate * fluid->slack;
+    if (!(expected > 0))
+        return 1;
+    double followers = rates->followers + SPELLS_PRIOR * expected;
+    return fmax(1, followers / ((rates->spells + SPELLS_PRIOR) * expected));
+}
+
 /* Random arrivals make a silence of 1, bursts of up to 1.5. Above, clients wait for their answers: holding
  * their requests brings no others, and their batches are what comes together anyway. */
 static void set_growth(const fermata_t *state, fermata_model_t *model)
 {
     double silence = rates_silence(&model->rates) - state->silence_limit;
     fluid_model_t *fluid = &model->fluid;
-    fluid->growth = fluid->rate;
+    fluid->growth = fluid->rate * bunching(fluid, &model->rates);
     fluid->least = 1;
     if (silence <= 0)
         return;
-    fluid->growth = fluid->rate / (1 + 10 * silence);
+    fluid->growth /= 1 + 10 * silence;
     if (model->rates.batches > 0)
         fluid->least = fmax(1, model->rates.granted / model->rates.batches);
+}
+
+static double rate_memory_ms(const fermata_t *state, const rates_t *rates)
+{
+    return state->rate_tau_ms * clip(ARRIVALS_ENOUGH / rates->arrivals, 1, MEMORY_MOST);
 }
 
 static void measure(const fermata_t *state, const shard_t *shard, fermata_model_t *model, double dt_ms)
 {
     bool shares = shard->gpus & SHARD_GPUS_SHARE;
     double slo_ms = (double)shard->opts.slo_ns / 1e6;
-    rates_update(&model->rates, shard, dt_ms, state->rate_tau_ms,
+    rates_update(&model->rates, shard, dt_ms, rate_memory_ms(state, &model->rates),
                  fmax(state->loss_tau_ms, LOSS_SLOS * slo_ms));
     double budget_ms = model->rates.budget_ms > 0 ? model->rates.budget_ms : slo_ms;
     fluid_model_t *fluid = &model->fluid;
     fluid->rate = rates_per_ms(&model->rates);
-    set_growth(state, model);
     model->refuse = 0;
     fluid->slo = budget_ms - (double)(shard->delays.ctrl_ns + shard->delays.fixed_ns) / 1e6;
     double mean = shard_mean_factor(shard);
@@ -188,6 +214,8 @@ static void measure(const fermata_t *state, const shard_t *shard, fermata_model_
     fluid->slack = fmax(fluid->slo - (fluid->alpha + fluid->beta) * fluid->guard, 0);
     if (model->rates.arrivals < ARRIVALS_LEAST || !(fluid->slack > 0)) /* it takes no GPU to speak of */
         fluid->rate = fluid->growth = 0;
+    fluid->lead = 0;
+    set_growth(state, model);
     fluid->busy_fixed = shares ? (double)shard->inside.busy_fixed / SCHED_WHOLE : 0;
     fluid->busy_row = shares ? (double)shard->inside.busy_row / SCHED_WHOLE : 0;
 }
@@ -339,34 +367,92 @@ static double hurt_below(const fluid_models_t *models, uint32_t gpus, double ear
     return log(fluid_erlang_c(gpus, earlier.use) / chance) / (ends * EARLY_STEP);
 }
 
+/*
+ * A GPU must come free within the time by which a model starts before frontrun. In parts of the slacks a model of little
+ * slack has next to none, and starves first: each is to have as long, in ms, as makes that chance small. A model that
+ * has much of the use waits for its own batches, which come at distances, and more of them would only be in its way.
+ */
+static void set_leads(const fluid_models_t *models, double lead, double use)
+{
+    for (uint32_t m = 0; m < models->count; m++) {
+        fluid_model_t *fluid = &model_at(models, m)->fluid;
+        if (!(fluid->rate > 0))
+            continue;
+        fluid->lead = 0;
+        double own = fluid_use(fluid, fluid_batch(fluid, 0)) / use;
+        fluid->lead = fmin(fluid->slack, lead * fmax(0, 1 - own / OWN_USE));
+    }
+}
+
+/* How long that is, when all start so early. */
+static double lead_needed(const fluid_models_t *models, uint32_t gpus, double early)
+{
+    fluid_state_t at = fluid_state(models, early);
+    double chance = fluid_erlang_c(gpus, at.use);
+    return chance > MISSED_MOST ? log(chance / MISSED_MOST) * at.use / (at.launches * gpus) : 0;
+}
+
+/* Gives all as much of it as `most` GPUs are enough for. */
+static void lead(const fluid_models_t *models, double needed, double use, double most)
+{
+    enum { HALVINGS = 20 };
+    set_leads(models, needed, use);
+    if (!(needed > 0) || fluid_state(models, 0).use <= most)
+        return;
+    double low = 0, high = needed;
+    for (int i = 0; i < HALVINGS; i++) {
+        double middle = (low + high) / 2;
+        set_leads(models, middle, use);
+        if (fluid_state(models, 0).use <= most)
+            low = middle;
+        else
+            high = middle;
+    }
+    set_leads(models, low, use);
+}
+
+static plan_t plan_overload(fermata_t *state, const fluid_models_t *models, uint32_t gpus, double contending)
+{
+    state->early = state->hurt_ms = 0;
+    state->helped_early = false;
+    state->starve = 0;
+    if ((int)state->overload == OVERLOAD_TOTAL)
+        admit_cheapest(models, state->reach * gpus);
+    else
+        fluid_scale_to(models, gpus);
+    return (plan_t){.needed = 1, .contending = contending};
+}
+
+/* GPUs that may be busy because of what was lost or is about to be. */
+static double spend_needed(const fermata_t *state, const fluid_state_t *held, uint32_t gpus)
+{
+    double load = held->use / gpus;
+    double wait = fmin(load * load * load * load, fluid_erlang_c(gpus, held->use));
+    double by_chance = clip(1 - IN_STEP / (held->models * dispersion(state)), 0, 1);
+    double due = wait * by_chance * fmin(1, 1 + state->starve);
+    double spend = fmax(state->starve, fmin(1, fmax(state->starve, 0) + due));
+    return fmax(load + (1 - load) * spend, fmin(FREE_USE, load * FREE_GROWTH)) * gpus;
+}
+
 static plan_t plan(fermata_t *state, const fluid_models_t *models, uint32_t gpus)
 {
     fluid_state_t held = fluid_state(models, 0);
-    double load = gpus ? held.use / gpus : 2;
-    if (load > 1) {
-        state->early = state->hurt_ms = 0;
-        state->helped_early = false;
-        state->starve = 0;
-        if ((int)state->overload == OVERLOAD_TOTAL)
-            admit_cheapest(models, state->reach * gpus);
-        else
-            fluid_scale_to(models, gpus);
-        return (plan_t){.needed = 1, .contending = held.models};
-    }
+    if (gpus == 0 || held.use > gpus)
+        return plan_overload(state, models, gpus, held.models);
     state->hurt_ms = hurt_below(models, gpus, state->early);
     state->helped_early = held.use > 0 && held.slack * gpus >= ENDS_LEAST * held.length;
-    double wait = fmin(load * load * load * load, fluid_erlang_c(gpus, held.use));
-    double by_chance = clip(1 - IN_STEP / (held.models * dispersion(state)), 0, 1);
-    double due = wait * by_chance * fmin(1, 1 + state->starve);
-    double spend = fmax(state->starve, fmin(1, fmax(state->starve, 0) + due));
-    double needed = fmax(load + (1 - load) * spend, FREE_USE) * gpus, budget = needed;
+    double needed = spend_needed(state, &held, gpus), budget = needed;
     if ((int)state->spare == SPARE_LATENCY && held.use > 0)
         budget = fmax(budget, room(state, models, gpus, &held));
-    state->early = fluid_early(models, budget);
-    return (plan_t){.early = state->early,
-                    .price = fluid_price(models, budget),
-                    .needed = needed / budget,
-                    .contending = held.models};
+    plan_t all = {.price = fluid_price(models, budget),
+                  .needed = budget > 0 ? needed / budget : 1,
+                  .contending = held.models};
+    if (held.use > 0) {
+        double most = fmax(LEAD_SPEND * (budget - held.use), LEAD_GROWTH * held.use);
+        lead(models, lead_needed(models, gpus, fluid_early(models, budget)), held.use, held.use + most);
+    }
+    all.early = state->early = fluid_early(models, budget);
+    return all;
 }
 
 static uint32_t whole_batch(double batch)
@@ -391,7 +477,8 @@ static void set_plan(const fermata_t *state, shard_t *shard, const fermata_model
     shard->plan.min_batch =
         common.price > 0 ? whole_batch(fluid_batch_for(fluid, common.price)) : PROFILE_BATCH_MAX;
     shard->plan.rate_per_ns = rates_per_ms(rates) / 1e6;
-    shard->plan.margin_ns = (int64_t)(common.early * fluid->slack * 1e6);
+    shard->plan.margin_ns = (int64_t)(fluid_lead(fluid, common.early) * 1e6);
+    shard->plan.spell_ns = (int64_t)(fluid->slack * 1e6);
     if (!(shard->plan.refuse > 0)) /* what came before is not to be made up for */
         shard->plan.refuse_seen = shard->counts->stats.submitted;
     shard->plan.refuse = model->refuse;

@@ -15,6 +15,8 @@ static void remember(rates_t *rates, const shard_t *shard)
     rates->submitted_seen = shard->counts->stats.submitted;
     rates->dropped_seen = all_dropped(shard);
     rates->expired_seen = shard->counts->stats.dropped[SCHED_DROP_EXPIRED];
+    rates->spells_seen = shard->counts->spells;
+    rates->followers_seen = shard->counts->followers;
     rates->budget_seen_ns = shard->counts->budget_ns;
     rates->granted_seen = shard->counts->stats.granted;
     rates->batches_seen = shard->counts->stats.batches;
@@ -42,6 +44,9 @@ void rates_update(rates_t *rates, const shard_t *shard, double dt_ms, double rat
     rates->dropped = rates->dropped * keep_loss + (double)(all_dropped(shard) - rates->dropped_seen);
     rates->expired = rates->expired * keep_loss +
                      (double)(shard->counts->stats.dropped[SCHED_DROP_EXPIRED] - rates->expired_seen);
+    rates->spells = rates->spells * keep_loss + (double)(shard->counts->spells - rates->spells_seen);
+    rates->followers =
+        rates->followers * keep_loss + (double)(shard->counts->followers - rates->followers_seen);
     rates->granted = rates->granted * keep + (double)(shard->counts->stats.granted - rates->granted_seen);
     rates->last_batches = (double)(shard->counts->stats.batches - rates->batches_seen);
     rates->last_work_ns = (double)(int64_t)(shard->counts->stats.busy_ns - rates->work_seen_ns);

@@ -10,9 +10,11 @@
 
 typedef struct {
     double arrivals, time_ms;          /* decaying with the rate's time constant */
-    double requests, dropped, expired; /* decaying with the losses' time constant */
+    double requests, dropped, expired; /* decaying with the losses' time constant, as are */
+    double spells, followers;          /* see shard_counts_t */
     double budget_ms; /* mean of what the requests had left when they came; 0: none came yet */
     uint64_t submitted_seen, dropped_seen, expired_seen;
+    uint64_t spells_seen, followers_seen;
     uint64_t budget_seen_ns;
     double granted, batches; /* decaying with the rate's time constant */
     uint64_t granted_seen, batches_seen;

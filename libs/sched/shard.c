@@ -155,6 +155,7 @@ void shard_set_up(shard_t *shard, const sched_model_opts_t *opts, uint32_t batch
     shard->own = (shard_counts_t){0};
     forget(shard);
     shard->crowd = (shard_crowd_t){0};
+    shard->spell_end_ns = 0;
     shard->inside = (sched_inside_t){0};
     shard_set_limit(shard, batch_max);
 }

@@ -20,6 +20,7 @@
 /* What the slow loop of a policy has decided about this model; the fast path only reads it. */
 typedef struct {
     int64_t margin_ns;     /* ready so long before frontrun */
+    int64_t spell_ns;      /* what comes within so long counts as following; 0: nothing is counted */
     int64_t wait_ns;       /* policy `timeout`: after the first arrival */
     int64_t bias_ns;       /* taken off the key */
     double rate_per_ns;    /* as measured; 0: not known */
@@ -37,6 +38,8 @@ typedef struct {
     /* Sums over batches that took all that waited: from the last arrival to the grant, and what that would
      * be in the mean if requests came at random at the plan's rate. */
     double silence_ns, silence_expected_ns;
+    /* A request that comes outside a spell begins one of plan.spell_ns; the others in it follow. */
+    uint64_t spells, followers;
     /* As learned of any size (sched/scatter.h), in parts of the profile; 0: nothing was. */
     double mean, guard;
 } shard_counts_t;
@@ -97,6 +100,7 @@ typedef struct {
     shard_counts_t *counts; /* own, or of the model that a lane serves */
     shard_counts_t own;
     shard_crowd_t crowd;
+    int64_t spell_end_ns; /* see shard_counts_t */
     shard_lane_t lane;
 } shard_t;
 
@@ -128,6 +132,16 @@ static inline void shard_mark_dirty(shard_t *shards, uint32_t *chain, uint32_t i
     *chain = index;
 }
 
+static inline void shard_count_spell(shard_t *shard, int64_t now_ns)
+{
+    if (now_ns < shard->spell_end_ns) {
+        shard->counts->followers++;
+    } else if (shard->plan.spell_ns > 0) {
+        shard->counts->spells++;
+        shard->spell_end_ns = now_ns + shard->plan.spell_ns;
+    }
+}
+
 /* True: the candidate must be made anew. */
 static inline bool shard_submit(shard_t *shard, int64_t now_ns, uint32_t task)
 {
@@ -136,6 +150,7 @@ static inline bool shard_submit(shard_t *shard, int64_t now_ns, uint32_t task)
     uint32_t head = closed ? model_queue_head(&shard->queue, pool) : TASK_NONE;
     model_queue_push(&shard->queue, pool, task);
     shard->counts->stats.submitted++;
+    shard_count_spell(shard, now_ns);
     shard->counts->budget_ns += (uint64_t)(pool->slots[task].task.deadline_ns - now_ns);
     return !closed || model_queue_head(&shard->queue, pool) != head;
 }

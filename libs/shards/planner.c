@@ -27,6 +27,8 @@ void counts_add(shard_counts_t *sum, const shard_counts_t *counts)
     sum->budget_ns += counts->budget_ns;
     sum->silence_ns += counts->silence_ns;
     sum->silence_expected_ns += counts->silence_expected_ns;
+    sum->spells += counts->spells;
+    sum->followers += counts->followers;
 }
 
 static bool threaded(const planner_t *planner)

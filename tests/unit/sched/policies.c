@@ -4,6 +4,7 @@
 #include "play.h"
 
 #include <criterion/criterion.h>
+#include <stdio.h>
 #include <string.h>
 
 /* Two models, one GPU. A is urgent and small, B patient and large. */
@@ -350,6 +351,25 @@ Test(policies, fermata_stops_a_batch_where_that_saves_much_more_than_it_costs)
         cr_expect_str_eq(strchr(text, '\n') + 1, cases[i].text, "%zu: %s", i, text);
         play_stop(&play);
     }
+}
+
+/* Bursts of 2 to 5, a second apart. The GPU is idle but for 1 % of the time, and the first of a burst could start at once: the
+ * others would find it busy for longer than they can wait. */
+Test(policies, fermata_learns_that_others_follow_the_first_of_a_burst)
+{
+    play_t play;
+    play_start(&play, "fermata", NULL, 1);
+    play_model(&play, 0, 'R', 0.2, 3, 6);
+    for (unsigned i = 0; i < 20; i++)
+        play_arrive(&play, 0, 1000 * i + 13 * (i % 7), 0.4, 2 + i * 3 % 4);
+    const char *text = play_until(&play, 19900);
+    size_t learned = strlen(text), requests = play.next_tag[0];
+    play_arrive(&play, 0, 20000, 0.4, 3);
+    text = play_until(&play, 20100) + learned;
+    char alone[64];
+    snprintf(alone, sizeof alone, " R%zu until ", requests);
+    cr_expect_null(strstr(text, alone), "%s", text);
+    play_stop(&play);
 }
 
 Test(policies, shepherd_without_preemption_loses_the_burst)
