@@ -29,6 +29,22 @@ static status_t parse_u64(const Onnx__TensorProto *t, const char *key, const cha
     return STATUS_OK;
 }
 
+/*
+ * onnxruntime and OpenVINO take the offset for an address in their own memory where the location is one of theirs, such as
+ * '*' "/_ORT_MEM_ADDR_/" '*'. A file's name may not be one, and there may be no second that one reader sees and another does not.
+ */
+static status_t set_location(const Onnx__TensorProto *t, const char *location, external_t *e, err_t *err)
+{
+    if (strstr(location, "_MEM_ADDR_"))
+        return err_set(err, STATUS_INVALID_ARGUMENT, "tensor '%.60s': '%.60s' is memory, not a file",
+                       tensor_name(t), location);
+    if (e->location)
+        return err_set(err, STATUS_INVALID_ARGUMENT, "tensor '%.60s' is external and names two files",
+                       tensor_name(t));
+    e->location = location;
+    return STATUS_OK;
+}
+
 static status_t read_external_fields(const Onnx__TensorProto *t, external_t *e, err_t *err)
 {
     *e = (external_t){0};
@@ -38,7 +54,7 @@ static status_t read_external_fields(const Onnx__TensorProto *t, external_t *e, 
         if (!key || !value)
             continue;
         if (!strcmp(key, "location"))
-            e->location = value;
+            status = set_location(t, value, e, err);
         else if (!strcmp(key, "offset"))
             status = parse_u64(t, key, value, &e->offset, err);
         else if (!strcmp(key, "length"))

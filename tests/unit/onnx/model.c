@@ -266,9 +266,12 @@ Test(tensor, typed_fields_are_read)
     cr_assert_eq(info_of(&t, &info, NULL), STATUS_INVALID_ARGUMENT);
 }
 
+/* offset NULL: the location once more. */
 static void set_external(Onnx__TensorProto *t, const char *location, const char *offset)
 {
     const char *pairs[2][2] = {{"location", location}, {"offset", offset}};
+    if (!offset)
+        memcpy(pairs[1], pairs[0], sizeof pairs[0]);
     t->has_raw_data = 0;
     t->has_data_location = 1;
     t->data_location = ONNX__TENSOR_PROTO__DATA_LOCATION__EXTERNAL;
@@ -332,6 +335,10 @@ Test(tensor, external_data_stays_in_the_folder, .timeout = 10)
     cr_assert_eq(read_external(folder, "missing.bin", "0", got, &err), STATUS_IO);
     cr_assert_eq(read_external(NULL, "weights.bin", "0", got, &err), STATUS_INVALID_ARGUMENT,
                  "no folder, no files");
+    cr_assert_eq(read_external(folder, "*/_ORT_MEM_ADDR_/*", "0", got, &err), STATUS_INVALID_ARGUMENT);
+    cr_assert(strstr(err.text, "is memory, not a file"), "%s", err.text);
+    cr_assert_eq(read_external(folder, "weights.bin", NULL, got, &err), STATUS_INVALID_ARGUMENT);
+    cr_assert(strstr(err.text, "names two files"), "%s", err.text);
     cr_assert_eq(unlink(path) + mkfifo(path, 0600), 0);
     cr_assert_eq(read_external(folder, "weights.bin", "0", got, &err), STATUS_INVALID_ARGUMENT);
     cr_assert(strstr(err.text, "weights.bin: a FIFO, not a regular file"), "%s", err.text);
