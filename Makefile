@@ -68,7 +68,7 @@ tsan: deps ## unit tests that have threads, with the thread sanitizer
 	cmake --build --preset tsan -j $(JOBS) --target unit-tests
 	$(NO_ASLR) ctest --preset tsan -j $(JOBS)
 
-rdma: test-deps ## the build with RDMA, its tests, and the system over UCX
+rdma: test-deps ## the build with RDMA, its tests, the data plane over UCX
 	@scripts/install-deps --rdma
 	cmake --preset rdma
 	cmake --build --preset rdma -j $(JOBS) --target programs \

@@ -18,7 +18,8 @@ def bin_dir(request):
 WAYS = {"up": system.Up, "serve": system.Serve, "hand": system.ByHand}
 
 
-@pytest.fixture(scope="session", params=WAYS.values(), ids=WAYS.keys())
+@pytest.fixture(scope="session", params=[pytest.param(way, id=name, marks=[pytest.mark.one_process] if way is system.Serve else [])
+                                         for name, way in WAYS.items()])
 def way(request):
     """For tests that only ask, of models of their own: way(bin_dir, log_path, models=folder)."""
     return request.param

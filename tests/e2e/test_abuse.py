@@ -139,6 +139,7 @@ def test_smuggled_requests_are_never_answered(up, beside):
         assert got.count(b"HTTP/1.1 ") == 1 and status_of(got) == 400, (front, got[:300])
 
 
+@pytest.mark.data_plane
 @pytest.mark.parametrize("garbage", [b"\0" * 4096, b"\xff" * 4096, b"GET / HTTP/1.1\r\n\r\n", bytes(range(256)) * 64])
 def test_garbage_at_the_data_plane(up, beside, garbage):
     data = up.gateways[0].get("data")

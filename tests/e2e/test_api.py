@@ -155,6 +155,7 @@ def test_metrics_are_there(up):
     assert "fermata_" in text and "nv_inference_count" in text
 
 
+@pytest.mark.data_plane
 def test_both_sides_of_the_data_plane_count_the_same(up):
     if len(set(up.pids())) == 1:
         pytest.skip("within one process there is no data plane")

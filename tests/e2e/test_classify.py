@@ -12,6 +12,8 @@ import tritonclient.http
 
 from client import INFER, bytes_element, label_of, pictures, post_binary, read_picture
 
+pytestmark = pytest.mark.data_plane
+
 ALL = pictures()
 IDS = [path.name for path, _ in ALL]
 

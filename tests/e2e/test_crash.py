@@ -11,6 +11,8 @@ import pytest
 from client import INFER, digit_tensor, get, tensor_request, wait_served_by
 from system import wait_until
 
+pytestmark = pytest.mark.data_plane
+
 # Longer than a worker's death takes to be seen, so that what it ran can be granted again. Only for schedulers that do
 # not hold a batch for the sake of a larger one: the others would rightly use such a budget up.
 LONG_BUDGET_US = 5_000_000

@@ -115,6 +115,7 @@ def refused_beside_a_good_one(gateway, good, bad, metric_of, reason, said):
     assert said in bad.log(), bad.log()[-2000:]
 
 
+@pytest.mark.data_plane
 @pytest.mark.parametrize("flags,reason,said", [
     (["--cluster-secret", "other"], "proof", "another --cluster-secret than this gateway's"),
     ([], "no_proof", "this gateway wants a proof: --cluster-secret"),
@@ -130,6 +131,7 @@ def test_another_secret_or_none_beside_a_good_worker(cluster, tmp_path, flags, r
     assert cluster.stop() == [0] * 4
 
 
+@pytest.mark.data_plane
 def test_another_role_on_the_data_plane(certs, cluster):
     """Whoever has a certificate of the cluster, but not a worker's, asks a gateway for inputs."""
     scheduler = cluster.scheduler(*shown(certs, "scheduler"))
@@ -149,6 +151,7 @@ def test_another_role_on_the_data_plane(certs, cluster):
     assert cluster.stop() == [0] * 3
 
 
+@pytest.mark.data_plane
 def test_serve_that_joins_takes_the_secret(bin_dir, cluster, tmp_path):
     secret = secret_in(tmp_path / "secret")
     scheduler = cluster.scheduler(*AT_ONCE)
@@ -163,6 +166,7 @@ def test_serve_that_joins_takes_the_secret(bin_dir, cluster, tmp_path):
         assert joined.stop() == 0
 
 
+@pytest.mark.data_plane
 def test_up_with_tls_has_it_on_its_data_plane(bin_dir, tmp_path):
     models, certs = patient_models(tmp_path), tmp_path / "certs"
     up = Process([bin_dir / "fermata", "up", "--models", models, "--any-port", "--tls", "--tls-dir", certs, "--json", "--log-dir", tmp_path],

@@ -199,6 +199,7 @@ def strings(bin_dir, tmp_path_factory):
     up.stop()
 
 
+@pytest.mark.data_plane
 @pytest.mark.parametrize("way", ["binary", "json", "grpc"])
 def test_strings_go_in_and_come_out(strings, way):
     module = grpcclient if way == "grpc" else httpclient
@@ -213,6 +214,7 @@ def test_strings_go_in_and_come_out(strings, way):
     module is grpcclient and client.close()
 
 
+@pytest.mark.data_plane
 def test_what_a_model_does_not_know_costs_others_nothing(strings):
     def many(word, into):
         client = httpclient.InferenceServerClient(strings.gateways[0]["http"], network_timeout=60)
@@ -233,6 +235,7 @@ def test_what_a_model_does_not_know_costs_others_nothing(strings):
     assert "inputs_refused" in strings.log() and "Unknown Category" in strings.log()
 
 
+@pytest.mark.data_plane
 @pytest.mark.parametrize("word, reason", [
     ("x" * 257, "input 'colour': element 0 has 257 bytes, the model takes 256 at most (string_bytes)"),
     ("red\0", "input 'colour': element 0 ends in a zero byte"),
@@ -243,6 +246,7 @@ def test_strings_without_room_are_refused(strings, word, reason):
         ask_colours(httpclient, client, "colours", [word])
 
 
+@pytest.mark.data_plane
 def test_the_room_of_strings_is_configured(strings):
     """The label of "deep violet" takes 15 bytes."""
     client = httpclient.InferenceServerClient(strings.gateways[0]["http"])

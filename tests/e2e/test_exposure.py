@@ -118,6 +118,7 @@ def check_sockets(pids, ca=None):
     return collections.Counter(check_socket(*found, ca) for pid in pids for found in listeners(pid))
 
 
+@pytest.mark.data_plane
 def test_all_sockets_of_up_are_of_this_host(bin_dir, tmp_path):
     up = Up(bin_dir, tmp_path / "up.log", "--gateways", "2")
     found = check_sockets([up.pid, *up.pids()])
@@ -131,6 +132,7 @@ def test_all_sockets_of_serve_are_of_this_host(bin_dir, tmp_path):
     assert serve.stop() == 0
 
 
+@pytest.mark.data_plane
 def test_all_sockets_of_services_started_by_hand_are_of_this_host(cluster):
     """What no flag names, and a port alone."""
     scheduler = cluster.start("scheduler", "--grpc-address", ":0", "--http-address", ":0")
@@ -145,6 +147,7 @@ def test_all_sockets_of_services_started_by_hand_are_of_this_host(cluster):
                                                                  gateway.data, worker.metrics))
 
 
+@pytest.mark.data_plane
 def test_all_other_sockets_of_up_want_tls_and_keys(bin_dir, tmp_path):
     fermata(bin_dir, "key", "new", "ci", "--keys", tmp_path / "keys")
     up = Up(bin_dir, tmp_path / "up.log", "--host", "0.0.0.0", "--tls", "--tls-dir", tmp_path / "certs", "--keys", tmp_path / "keys")
@@ -153,6 +156,7 @@ def test_all_other_sockets_of_up_want_tls_and_keys(bin_dir, tmp_path):
     assert up.stop() == 0
 
 
+@pytest.mark.data_plane
 def test_all_other_sockets_of_services_want_tls_and_keys_or_certificates(bin_dir, tmp_path):
     authority = Authority(bin_dir, tmp_path / "certs")
     pairs = {role: authority.issue(role, "--role", role) for role in ("gateway", "scheduler", "worker")}

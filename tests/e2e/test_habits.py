@@ -108,6 +108,7 @@ def test_sighup_is_a_clean_stop_of_up(bin_dir, tmp_path):
     assert not any(alive(pid) for pid in pids)
 
 
+@pytest.mark.data_plane
 def test_a_client_that_goes_away_is_no_warning(cluster):
     """Each leaves while its request waits for a worker or runs."""
     scheduler = cluster.scheduler()

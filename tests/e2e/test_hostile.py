@@ -42,6 +42,7 @@ def state(cluster):
     return get(cluster.one.http, "/state").json()
 
 
+@pytest.mark.data_plane
 @pytest.mark.parametrize("answer", ANSWERS.values(), ids=ANSWERS)
 def test_the_rogues_are_taken_for_peers(emulated, answer):
     """What the other tests rest on: a rogue worker is granted what a rogue gateway asks for, and its answers count."""
@@ -79,6 +80,7 @@ def doubted(cluster, model):
     return [doubt for doubt in state(cluster)["doubts"] if doubt["model"] == model]
 
 
+@pytest.mark.data_plane
 @pytest.mark.parametrize("kind", ANSWERS)
 def test_a_worker_that_lies_is_shunned_and_costs_its_clients_little(emulated, bin_dir, kind):
     """It has the model too, and is always idle. What it fails or does not deliver is run by the other."""
@@ -171,6 +173,7 @@ def test_done_messages_of_what_others_were_granted_count_for_nothing(emulated):
     assert not state(emulated)["doubts"]
 
 
+@pytest.mark.data_plane
 def test_handles_are_not_guessed(emulated):
     """Who has greeted as a worker and asks for what a client has sent, without being told its handle, gets nothing of it."""
     infer = ask(emulated, "quick")
@@ -205,6 +208,7 @@ def test_names_of_models_leave_room_for_others_and_for_those_to_come(emulated):
             wait_until(lambda: len(state(emulated)["workers"]) == 1, "both have gone", 10)
 
 
+@pytest.mark.data_plane
 def test_tasks_of_another_gateway_take_nobodys_turn(emulated):
     """7,000 of handles that it did not publish: dropped when their inputs do not come, at the latest when they were due."""
     infer = ask(emulated, "ok")
@@ -229,6 +233,7 @@ def silent_gateways(cluster):
     return metric(cluster.back.metrics, "fermata_worker_gateway_breakers_total", to="open")
 
 
+@pytest.mark.data_plane
 def test_a_gateway_whose_data_plane_is_silent_costs_the_others_a_second_at_most(emulated):
     """It asks for 200 rows a second and lets nobody have their inputs. The worker stops asking for them; the other gateway's requests are
     answered."""
@@ -246,6 +251,7 @@ def test_a_gateway_whose_data_plane_is_silent_costs_the_others_a_second_at_most(
     assert log.count("gateway_silent") == 1 and gateway.silence.address in log, log[-2000:]
 
 
+@pytest.mark.data_plane
 def test_a_worker_finds_a_place_beside_idle_data_connections(cluster):
     """More than a gateway has places greet it as a worker does, and do nothing; a worker that comes then is the only one to serve."""
     profile = cluster.folder / "profile.csv"
@@ -278,6 +284,7 @@ def reset_after_sending(address, path, document):
     return once
 
 
+@pytest.mark.data_plane
 def test_clients_that_reset_right_after_sending_are_held_against_no_worker(cluster):
     """Their rows are gone when a worker asks for them, or run for nobody: no worker has failed."""
     profile = cluster.folder / "profile.csv"
@@ -301,6 +308,7 @@ def test_clients_that_reset_right_after_sending_are_held_against_no_worker(clust
     assert cluster.stop() == [0] * 4
 
 
+@pytest.mark.data_plane
 def test_whoever_does_not_know_the_gateway_is_no_worker(emulated):
     before = metric(emulated.front.metrics, "fermata_data_refused_total", reason="instance")
     with pytest.raises(AssertionError, match="instance that is looked for"):

@@ -130,6 +130,7 @@ def test_load_and_unload_by_the_http_client(stage):
     good(stage.gateway.http)
 
 
+@pytest.mark.data_plane
 @pytest.mark.skipif(os.environ.get("FERMATA_TRANSFER") != "rdma", reason="only RDMA registers memory")
 def test_the_buffers_of_a_model_are_registered_as_long_as_it_is_loaded(stage):
     def buffer_bytes(registered):
@@ -265,6 +266,7 @@ def test_the_command_line(stage, bin_dir):
 # ---- versions
 
 
+@pytest.mark.data_plane
 def test_a_new_version_takes_over_without_a_failure(stage, load):
     load.past(30)
     add_version(stage.models, 2)
@@ -297,6 +299,7 @@ def test_several_versions_side_by_side(stage):
     good(stage.gateway.http)
 
 
+@pytest.mark.data_plane
 def test_a_changed_config_is_taken_up_without_a_failure(stage, load):
     load.past(20)
     set_config(stage.models, config(more="priority: 7\n"))
@@ -308,6 +311,7 @@ def test_a_changed_config_is_taken_up_without_a_failure(stage, load):
     assert load.stop() == []
 
 
+@pytest.mark.data_plane
 def test_a_new_version_on_two_workers(cluster):
     stage = Stage(cluster, workers=2)
     load = Load(stage.gateway.http)
@@ -323,6 +327,7 @@ def test_a_new_version_on_two_workers(cluster):
     assert "2" in load.versions
 
 
+@pytest.mark.data_plane
 def test_polling_finds_a_new_version_without_a_failure(cluster):
     stage = Stage(cluster, "--model-control", "poll", "--poll-interval", "200ms")
     load = Load(stage.gateway.http)
@@ -346,6 +351,7 @@ def test_polling_finds_a_new_version_without_a_failure(cluster):
 # ---- unloading and dying under load
 
 
+@pytest.mark.data_plane
 def test_unload_lets_what_is_under_way_finish(stage, load):
     """Each request is answered: by the model, or told that it is being unloaded. None is lost or late."""
     load.past(30)

@@ -569,6 +569,7 @@ def start(bin_dir, folder, mode, models, *flags):
     return Up(bin_dir, folder / f"{mode}.log", "--mode", mode, "--engine", engine, *flags, models=models)
 
 
+@pytest.mark.data_plane
 @pytest.mark.parametrize("mode, line", [("staged", ""), ("preempt", ""), ("staged", "engine: onnxruntime"), ("preempt", "engine: onnxruntime")])
 def test_answers_are_those_of_whole(bin_dir, tmp_path, mode, line):
     """The same pictures, in batches of several sizes, one request after the other and many at once."""
@@ -616,6 +617,7 @@ def sentences_of(client):
     return alone + arrays_of([sentence(i, LENGTHS[i % len(LENGTHS)]) for i in range(64)])
 
 
+@pytest.mark.data_plane
 @pytest.mark.parametrize("mode, lines", [
     ("staged", "staged: {stages: 3}"),
     ("staged", "staged: {stages: 4, schedule: load}"),
@@ -753,6 +755,7 @@ def test_a_schedule_that_was_found_needs_devices_that_were_told_of_it(bin_dir, t
     assert worker.log().count("whole_is_faster") == 1, worker.log()
 
 
+@pytest.mark.data_plane
 @pytest.mark.parametrize("mode", ["staged", "overlap", "preempt"])
 def test_each_device_of_a_worker_runs_the_mode(bin_dir, tmp_path, mode):
     """Sentences of several lengths on two CPU devices, which cut the model each for itself; until the second was needed, too."""

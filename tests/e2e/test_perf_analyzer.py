@@ -29,7 +29,11 @@ def analyze(up, out, *flags):
     return subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=RUN_S)
 
 
-@pytest.mark.parametrize("asking", WAYS)
+# Over UCX, too, what keeps many rows on their way at once.
+ASKING = [pytest.param(name, marks=[pytest.mark.data_plane] if "--async" in words else []) for name, words in WAYS.items()]
+
+
+@pytest.mark.parametrize("asking", ASKING)
 def test_it_measures(up, tmp_path, asking):
     out = tmp_path / "figures.csv"
     got = analyze(up, out, *WAYS[asking])

@@ -427,6 +427,7 @@ def test_a_loop_blocked_by_a_client_that_does_not_read_answers_the_others(loops)
         assert set(ask_on_connections(loops.http, 30)) == {200}
 
 
+@pytest.mark.data_plane
 def test_several_gateways_of_one_program_join_a_scheduler(cluster):
     scheduler = cluster.scheduler()
     gateway = cluster.gateway(scheduler, "--gateway-threads", 2)
@@ -438,6 +439,7 @@ def test_several_gateways_of_one_program_join_a_scheduler(cluster):
     assert sum(one["tasks_total"] for one in state["gateways"]) == 40 and min(one["tasks_total"] for one in state["gateways"]) > 0
 
 
+@pytest.mark.data_plane
 def test_several_loops_join_a_cluster(cluster, bin_dir, tmp_path):
     scheduler = cluster.scheduler()
     running = Serve(bin_dir, tmp_path / "serve.log", "--gateway-threads", 2, "--join", scheduler.grpc, *JOIN_PORTS, models=cluster.models)
@@ -450,6 +452,7 @@ def test_several_loops_join_a_cluster(cluster, bin_dir, tmp_path):
 JOIN_PORTS = ["--data-address", ANY_PORT]
 
 
+@pytest.mark.data_plane
 def test_two_that_join_a_cluster_serve_as_one(cluster, bin_dir, tmp_path):
     scheduler = cluster.scheduler()
     both = [Serve(bin_dir, tmp_path / f"{i}.log", "--join", scheduler.grpc, *JOIN_PORTS, models=cluster.models) for i in range(2)]
@@ -467,6 +470,7 @@ def test_two_that_join_a_cluster_serve_as_one(cluster, bin_dir, tmp_path):
     assert both[1].stop() == 0
 
 
+@pytest.mark.data_plane
 def test_inputs_go_from_one_that_joined_to_the_worker_of_another(cluster, bin_dir, tmp_path):
     scheduler = cluster.scheduler()
     (tmp_path / "empty").mkdir()

@@ -15,6 +15,8 @@ from client import get, post, request, wait_served_by
 from shape_models import attention_inputs
 from system import Cluster, wait_until
 
+pytestmark = pytest.mark.data_plane
+
 PADDED = "slo_ms: 3000\nmax_batch: 8\ndims: {sequence: {pad_to: [8, 16, 32]}}\npad_value: {ids: 3}\n"
 TYPES = {"int64": "INT64", "float32": "FP32"}
 CLIENTS = {"http": httpclient, "grpc": grpcclient}

@@ -25,7 +25,7 @@ FLAG = "--client-shared-memory"
 names = itertools.count()
 
 
-@pytest.fixture(scope="module", params=["serve", "loops", "up"])
+@pytest.fixture(scope="module", params=[*(pytest.param(name, marks=pytest.mark.one_process) for name in ("serve", "loops")), "up"])
 def near(request, bin_dir, tmp_path_factory):
     """A server whose clients may share memory: on one loop, on three, and as services."""
     folder = tmp_path_factory.mktemp("near")
@@ -54,6 +54,7 @@ def client_of(running, protocol):
     return getattr(tritonclient, protocol).InferenceServerClient(getattr(running, protocol))
 
 
+@pytest.mark.data_plane
 @pytest.mark.parametrize("protocol", ["http", "grpc"])
 @pytest.mark.parametrize("rows", [1, 5])
 def test_a_stock_client(near, protocol, rows):
@@ -96,6 +97,7 @@ def client_output(running):
     return get(running.http, "/v2/models/digits").json()["outputs"][0]["name"]
 
 
+@pytest.mark.data_plane
 def test_a_stream(near):
     """Inputs of a stream's requests are read when each is; the answers come in order."""
     client, answers = client_of(near, "grpc"), queue.Queue()
@@ -119,6 +121,7 @@ def test_a_stream(near):
     client.close()
 
 
+@pytest.mark.data_plane
 def test_pictures_and_classes_in_shared_memory(near):
     """BYTES elements, length first, there and back."""
     path, label = pictures()[0]
@@ -288,6 +291,7 @@ def test_regions_are_of_the_key_that_made_them(bin_dir, tmp_path):
     assert serve.stop() == 0
 
 
+@pytest.mark.data_plane
 @pytest.mark.parametrize("asking", [["-i", "http"], ["-i", "grpc"], ["-i", "http", "-b", "8", "--async"], ["-i", "grpc", "--streaming", "--async"]],
                          ids=["rest", "grpc", "rest, batches", "grpc stream"])
 def test_perf_analyzer(near, tmp_path, asking):

@@ -24,6 +24,7 @@ def connects(address):
         return False
 
 
+@pytest.mark.data_plane
 @pytest.mark.parametrize("sig", [signal.SIGTERM, signal.SIGINT])
 def test_clean_stop(bin_dir, tmp_path, sig):
     up = Up(bin_dir, tmp_path / "up.log")
@@ -35,6 +36,7 @@ def test_clean_stop(bin_dir, tmp_path, sig):
     assert not connects(up.http) and not connects(up.grpc)
 
 
+@pytest.mark.data_plane
 def test_a_dead_service_is_told_and_the_rest_goes_on(bin_dir, tmp_path):
     """Nothing is restarted silently: a service that dies is told, the others serve, the stop is clean."""
     up = Up(bin_dir, tmp_path / "up.log", "--workers", "2")
@@ -119,6 +121,7 @@ class PatientClient(threading.Thread):
                 connection, self.at = None, self.at + 1
 
 
+@pytest.mark.data_plane
 def test_a_rolling_restart_of_two_gateways_loses_nothing(cluster):
     scheduler = cluster.scheduler()
     gateways = [cluster.gateway(scheduler) for _ in range(2)]
@@ -141,6 +144,7 @@ def test_a_rolling_restart_of_two_gateways_loses_nothing(cluster):
     assert {status for client in clients for status in client.statuses} == {200}
 
 
+@pytest.mark.data_plane
 def test_a_gateway_that_stops_says_so_first(cluster):
     scheduler = cluster.scheduler()
     gateway = cluster.gateway(scheduler, "--drain-delay", "3s")

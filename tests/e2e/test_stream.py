@@ -12,6 +12,8 @@ from client import digit_tensor
 from shape_models import wide
 from system import Up
 
+pytestmark = pytest.mark.data_plane
+
 ANSWER_S = 30
 
 

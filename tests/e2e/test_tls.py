@@ -374,6 +374,7 @@ def admin(bin_dir, cluster, role, code):
                    "--tls-key", key, code=code)
 
 
+@pytest.mark.data_plane
 def test_services_with_certificates_serve(proven):
     answer = request(proven.front.http, "POST", INFER, json.dumps(tensor_request(digit_tensor())))
     assert answer.status == 200
@@ -474,6 +475,7 @@ def as_both(cluster, worker="worker"):
     return [*as_role(cluster, "gateway"), "--worker-cert", cert, "--worker-key", key]
 
 
+@pytest.mark.data_plane
 def test_two_of_one_process_join_services_with_certificates(bin_dir, proven, tmp_path):
     """Each is a gateway and a worker; what comes to the one without models goes to the other."""
     (tmp_path / "none").mkdir()
@@ -535,6 +537,7 @@ def test_half_of_the_flags_is_no_start(bin_dir, proven):
         assert done.returncode != 0 and "--cluster-cert is missing" in done.stderr, done.stderr
 
 
+@pytest.mark.data_plane
 def test_up_with_tls_needs_nothing_else(bin_dir, tmp_path):
     certs, models = tmp_path / "certs", patient_models(tmp_path)
     for _ in range(2):  # it goes on with what it has made

@@ -119,6 +119,7 @@ def test_a_model_of_the_onnxruntime_backend_is_served_as_its_config_says(triton)
         assert [text.split(b":")[-1] for text in top.ravel()] == [b"e", b"a"]
 
 
+@pytest.mark.data_plane
 def test_a_model_without_a_batch_dimension(triton, index):
     client = tritonclient.http.InferenceServerClient(triton.http)
     assert client.get_model_config("named")["max_batch_size"] == 0
