@@ -23,9 +23,10 @@ WAYS = {
 def analyze(up, out, *flags):
     protocol = flags[flags.index("-i") + 1]
     address = up.http if protocol == "http" else up.grpc
-    # It measures until its figures are steady to -s percent, at most -r times; how steady is nothing to fail for.
-    command = [PERF_ANALYZER, "-m", "digits", "-u", address, "--measurement-mode", "count_windows", "--measurement-request-count", "1000",
-               "-s", "999", "-r", "5", "--verbose-csv", "-f", out, *flags]
+    # Until three windows in a row are steady to -s percent, at most -r times: how steady is nothing to fail for, and a window in which a
+    # busy machine answered nothing is followed by others.
+    command = [PERF_ANALYZER, "-m", "digits", "-u", address, "--measurement-mode", "time_windows", "--measurement-interval", "300",
+               "-s", "999", "-r", "200", "--verbose-csv", "-f", out, *flags]
     return subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=RUN_S)
 
 
