@@ -1,16 +1,17 @@
 /*
- * Ten thousand small clusters, each with what its seed makes break: links, processes, drains, loads, plans, another policy, the
- * scheduler itself. FERMATA_SEED=N runs that one alone, FERMATA_SEEDS=N so many from 1 on; FERMATA_VIRTUAL_LOG=1 shows what the
- * control plane notes.
+ * Ten thousand small clusters (CASES), each with what its seed makes break: links, processes, drains, loads, plans, another
+ * policy, the scheduler itself. FERMATA_SEED=N runs that one alone, FERMATA_SEEDS=N so many from 1 on; FERMATA_VIRTUAL_LOG=1
+ * shows what the control plane notes.
  */
 #include "scenario.h"
 
 #include "base/clock.h"
+#include "support/cases.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>
 
-enum { SEEDS = 10000, FAILURES_MOST = 10 };
+enum { SEEDS = CASES(10000), FAILURES_MOST = 10 };
 
 static uint64_t number_of(const char *name, uint64_t otherwise)
 {
