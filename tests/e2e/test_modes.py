@@ -219,7 +219,6 @@ def test_staged_splits_where_parts_cost_no_more(bin_dir, tmp_path):
     ("{stages: 3, split_slack: 9}", 3),
     ("{}", 4),
 ])
-@pytest.mark.alone
 def test_the_number_of_stages_is_told_whoever_decides_what_joins(bin_dir, tmp_path, staged, stages):
     models = digits(tmp_path, "mode: staged", f"staged: {staged}", "emulate: {alpha_ms: 1, beta_ms: 10}")
     up = Up(bin_dir, tmp_path / "up.log", "--engine", "emulated", models=models)
@@ -341,7 +340,6 @@ def test_overlap_drops_what_it_cannot_end_in_time_and_says_where(bin_dir, tmp_pa
     ([("a", EMULATED_SEGMENTS, "-")], "batches of 4 rows at most"),
     ([("a", EMULATED_SEGMENTS, "-"), ("b", EMULATED_SEGMENTS, "-")], "2 models side by side"),
 ])
-@pytest.mark.alone
 def test_overlap_without_its_plan_runs_whole(bin_dir, tmp_path, content, said):
     flags = ["--mode", "overlap"]
     if isinstance(content, list):
@@ -350,7 +348,7 @@ def test_overlap_without_its_plan_runs_whole(bin_dir, tmp_path, content, said):
     elif content:
         (tmp_path / "plan").write_text(content)
         flags += ["--overlap-plan", tmp_path / "plan"]
-    up = emulated(bin_dir, tmp_path, ["a,1,5,500,8"], *flags)
+    up = emulated(bin_dir, tmp_path, ["a,1,5,3000,8"], *flags)
     try:
         assert infer(up, "a", range(4)).status == 200
         assert metric(up.ready["workers"][0]["metrics"], "fermata_worker_mode_refusals_total", model="a", mode="overlap", reason="predictor") == 1
@@ -515,20 +513,28 @@ def test_overlap_serves_rows_of_any_length_as_whole_does(bin_dir, tmp_path):
     same(got["overlap"], got["whole"])
 
 
+@pytest.fixture(scope="module")
+def foretold(bin_dir, tmp_path_factory):
+    """A folder of models and the text of a plan for them."""
+    folder = tmp_path_factory.mktemp("foretold")
+    models = folder / "models"
+    models.mkdir()
+    shape_models.attention(models, "text", "max_batch: 2\nslo_ms: 20000\ndims: {sequence: {max: 64}}\nprofile_shapes: [{sequence: 48}]\n")
+    shape_models.attention(models, "other", "max_batch: 2\n", sequence=8)
+    foretell(bin_dir, [models / "text", models / "other"], folder / "plan", 5e6)
+    return models, (folder / "plan").read_text()
+
+
 @pytest.mark.parametrize("lengths, said", [
     ("1 1 -", "it has not one size for each"),
     ("16 96 48x2", "it has not one size for each"),
     ("16 96 40", "its rows have 80 elements where the plan says 96"),
     ("16 2000 1000", "out of range"),
 ])
-def test_a_plan_whose_lengths_are_not_the_models_is_refused(bin_dir, tmp_path, lengths, said):
-    models, plan = tmp_path / "models", tmp_path / "plan"
-    models.mkdir()
-    shape_models.attention(models, "text", "max_batch: 2\nslo_ms: 20000\ndims: {sequence: {max: 64}}\nprofile_shapes: [{sequence: 48}]\n")
-    shape_models.attention(models, "other", "max_batch: 2\n", sequence=8)
-    foretell(bin_dir, [models / "text", models / "other"], plan, 5e6)
-    assert "lengths 96 96 48\n" in plan.read_text()
-    plan.write_text(plan.read_text().replace("lengths 96 96 48", f"lengths {lengths}"))
+def test_a_plan_whose_lengths_are_not_the_models_is_refused(bin_dir, tmp_path, foretold, lengths, said):
+    (models, text), plan = foretold, tmp_path / "plan"
+    assert "lengths 96 96 48\n" in text
+    plan.write_text(text.replace("lengths 96 96 48", f"lengths {lengths}"))
     up = start(bin_dir, tmp_path, "overlap", models, f"--worker-flags=--overlap-plan={plan}")
     try:
         answer = arrays_of([ask(httpclient.InferenceServerClient(up.http), "text", shape_models.attention_inputs(2, 5))])
@@ -803,7 +809,7 @@ def test_a_worker_that_dies_in_a_mode_loses_no_request(bin_dir, tmp_path, cluste
     wait_served_by(scheduler, "m", 2)
     with concurrent.futures.ThreadPoolExecutor(1) as pool:
         running = pool.submit(subprocess.run, [bin_dir / "fermata-load", "--address", gateway.http, "--model", "m", "--concurrency", "8",
-                                               "--duration", "4s", "--deadline", "5s", "--json"], capture_output=True, text=True, timeout=60)
+                                               "--duration", "2s", "--deadline", "5s", "--json"], capture_output=True, text=True, timeout=60)
         wait_until(lambda: metric(workers[0].metrics, "fermata_worker_tasks_total", status="ok") >= 20, "the first worker runs")
         workers[0].kill()
         cluster.running.remove(workers[0])

@@ -42,7 +42,7 @@ def test_each_policy_serves(bin_dir, tmp_path, policy):
         state = json.loads(said)
         assert code == 0 and state["policy"] == policy and len(state["workers"]) == 2 and state["models"][0]["name"] == "digits", said
         assert state["models"][0]["ready"] is True and set(POLICIES) <= set(state["policies"]), said
-        total = load(bin_dir, up, "--rate", "100", "--duration", "2s", "--seed", "7")
+        total = load(bin_dir, up, "--rate", "100", "--duration", "1s", "--seed", "7")
         # Half would be a policy that does not work; how many are late on a busy host says nothing about it.
         assert total["outcomes"].get("ok", 0) >= 0.5 * total["offered"], total
         assert sum(total["outcomes"].values()) == total["offered"], total
@@ -54,7 +54,7 @@ def test_a_policy_takes_over_without_losing_requests(bin_dir, tmp_path):
     up = Up(bin_dir, tmp_path / "up.log", "--workers", "2")
     try:
         totals = []
-        loader = threading.Thread(target=lambda: totals.append(load(bin_dir, up, "--rate", "100", "--duration", "4s", "--deadline", "2s")))
+        loader = threading.Thread(target=lambda: totals.append(load(bin_dir, up, "--rate", "100", "--duration", "2s", "--deadline", "2s")))
         loader.start()
         while loader.is_alive():
             for policy in [*POLICIES[1:], POLICIES[0]]:

@@ -9,8 +9,6 @@ import shape_models
 from client import get, good
 from system import MODELS, wait_until
 
-pytestmark = pytest.mark.alone
-
 
 def profile(bin_dir, *words):
     return subprocess.run([bin_dir / "fermata", "profile", *map(str, words)], capture_output=True, text=True, timeout=120)
@@ -28,6 +26,7 @@ def latency_at_worker(cluster, name):
     return wait_until(ready, f"{name} is ready"), worker.log()
 
 
+@pytest.mark.alone
 def test_a_worker_takes_up_the_profile(bin_dir, cluster):
     plot = cluster.folder / "plot.svg"
     done = profile(bin_dir, cluster.models / "digits", "--seconds", 0.02, "--check", "--json", "--plot", plot)
@@ -65,6 +64,7 @@ def test_a_worker_takes_up_the_profile(bin_dir, cluster):
     assert "profile_used" in log and "model_profiled" not in log, log
 
 
+@pytest.mark.alone
 def test_a_wrong_profile_is_corrected_while_serving(bin_dir, cluster):
     assert profile(bin_dir, cluster.models / "digits", "--seconds", 0.001).returncode == 0
     kept = cluster.models / "digits" / "1" / "profile.auto.txt"
@@ -109,6 +109,7 @@ def test_loads_want_to_know_what_one_row_takes(bin_dir, cluster):
     assert done.returncode == 2 and "--batches must have 1 in it" in done.stderr, done.stderr
 
 
+@pytest.mark.alone
 def test_stages_and_exit_points_stay_in_the_profile(bin_dir, cluster):
     digits = cluster.models / "digits"
     kept = digits / "1" / "profile.auto.txt"
@@ -146,6 +147,7 @@ def test_a_profile_with_a_schedule_that_nobody_has_is_not_taken_up(bin_dir, clus
     assert "profile_not_used" in log and "no schedule is named 'mine'" in log and "model_profiled" in log, log
 
 
+@pytest.mark.alone
 def test_the_modes_of_a_model_whose_dimensions_vary(bin_dir, tmp_path):
     """Measured at the largest shape that is profiled; with several lengths, policy I is tried as well."""
     shape_models.attention(tmp_path, "text", "max_batch: 4\nprofile_shapes: [{sequence: 8}, {sequence: 40}]\n", more_layers=4)
