@@ -423,13 +423,19 @@ static plan_t plan_overload(fermata_t *state, const fluid_models_t *models, uint
     return (plan_t){.needed = 1, .contending = contending};
 }
 
+/* What others start early for is in the way of those whom it hurts: of what was meant for that so much is kept. */
+static double helping(const fermata_t *state)
+{
+    return fmin(1, 1 + state->starve);
+}
+
 /* GPUs that may be busy because of what was lost or is about to be. */
 static double spend_needed(const fermata_t *state, const fluid_state_t *held, uint32_t gpus)
 {
     double load = held->use / gpus;
     double wait = fmin(load * load * load * load, fluid_erlang_c(gpus, held->use));
     double by_chance = clip(1 - IN_STEP / (held->models * dispersion(state)), 0, 1);
-    double due = wait * by_chance * fmin(1, 1 + state->starve);
+    double due = wait * by_chance * helping(state);
     double spend = fmax(state->starve, fmin(1, fmax(state->starve, 0) + due));
     return fmax(load + (1 - load) * spend, fmin(FREE_USE, load * FREE_GROWTH)) * gpus;
 }
@@ -448,7 +454,7 @@ static plan_t plan(fermata_t *state, const fluid_models_t *models, uint32_t gpus
                   .needed = budget > 0 ? needed / budget : 1,
                   .contending = held.models};
     if (held.use > 0) {
-        double most = fmax(LEAD_SPEND * (budget - held.use), LEAD_GROWTH * held.use);
+        double most = fmax(LEAD_SPEND * (budget - held.use), LEAD_GROWTH * held.use) * helping(state);
         lead(models, lead_needed(models, gpus, fluid_early(models, budget)), held.use, held.use + most);
     }
     all.early = state->early = fluid_early(models, budget);
