@@ -8,6 +8,7 @@ import json
 import os
 import pathlib
 import queue
+import random
 import shutil
 import signal
 import socket
@@ -36,6 +37,19 @@ def patient_models(folder):
     assert "slo_ms: 100\n" in text
     config.write_text(text.replace("slo_ms: 100\n", "slo_ms: 3000\n"))
     return copy
+
+
+def port_for_later():
+    """A port of the loopback on which nobody listens yet, below those that the kernel picks: what asks for any, a client that tries to
+    connect to it included, is not given it meanwhile."""
+    picked_from = int(pathlib.Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    while True:
+        port = random.randrange(max(1024, picked_from - 10000), picked_from)
+        try:
+            with socket.create_server(("127.0.0.1", port)):
+                return port
+        except OSError:
+            continue
 
 
 class Dead(Exception):

@@ -3,14 +3,13 @@
 import concurrent.futures
 import contextlib
 import http.server
-import socket
 import struct
 import threading
 
 import grpc
 
 from client import INFER, digit_tensor, post, tensor_request
-from system import ANY_PORT, Serve, wait_until
+from system import ANY_PORT, Serve, port_for_later, wait_until
 
 class Attempts:
     """Counts those of a gateway, from any thread."""
@@ -104,8 +103,7 @@ IMPOSTORS = [
 
 
 def test_impostors_are_told_once_and_borne_and_the_right_one_is_joined(cluster, bin_dir, tmp_path):
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = port_for_later()
     address = f"127.0.0.1:{port}"
     running = Serve(bin_dir, tmp_path / "serve.log", "--join", address, "--data-address", ANY_PORT, models=cluster.models)
 
