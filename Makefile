@@ -1,8 +1,6 @@
 # A thin front to CMake. `make` builds the programs into build/release/bin; `make help` lists the rest.
 SHELL := /bin/bash
 JOBS ?= $(shell nproc)
-# A third of the time of the unit tests is waiting, in which another one can run.
-UNIT_JOBS ?= $(shell expr $(JOBS) + 1)
 VENV := build/venv
 PERF_ANALYZER := build/perf-analyzer
 # The thread sanitizer of GCC 12 cannot place its shadow under newer kernels' address randomisation.
@@ -58,17 +56,17 @@ check: test-deps build ## format, length of functions, dependencies, second comp
 	scripts/check-clang build/release $(JOBS)
 
 unit: build ## unit tests, release
-	ctest --preset release -LE 'e2e|bench' -j $(UNIT_JOBS)
+	ctest --preset release -LE 'e2e|bench' -j $(JOBS)
 
 asan: deps ## unit tests with address, leak and behaviour sanitizers
 	cmake --preset asan
 	cmake --build --preset asan -j $(JOBS) --target unit-tests
-	ctest --preset asan -j $(UNIT_JOBS)
+	ctest --preset asan -j $(JOBS)
 
 tsan: deps ## unit tests that have threads, with the thread sanitizer
 	cmake --preset tsan
 	cmake --build --preset tsan -j $(JOBS) --target unit-tests
-	$(NO_ASLR) ctest --preset tsan -j $(UNIT_JOBS)
+	$(NO_ASLR) ctest --preset tsan -j $(JOBS)
 
 rdma: test-deps ## the build with RDMA, its tests, the data plane over UCX
 	@scripts/install-deps --rdma

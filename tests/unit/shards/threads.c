@@ -128,15 +128,30 @@ static void expect_all_answered(system_t *system)
     }
 }
 
+static shards_stats_t stats_now(system_t *system)
+{
+    shards_stats_t stats;
+    shards_hold(system->shards);
+    shards_stats(system->shards, &stats);
+    shards_release(system->shards);
+    return stats;
+}
+
+/* The trouble may have had no processor while the requests came. */
+static void wait_for_a_move(system_t *system)
+{
+    int64_t end_ns = clock_now_ns() + 60 * NS_PER_S;
+    while (stats_now(system).moves == 0 && clock_now_ns() < end_ns)
+        sched_yield();
+}
+
 /* What was queued again when the last GPU left is granted once more. */
 static void wait_for_quiet(system_t *system)
 {
     shards_stats_t stats = {.all.queued = 1};
     int64_t end_ns = clock_now_ns() + 60 * NS_PER_S;
     while ((stats.all.queued > 0 || stats.all.in_flight > 0) && clock_now_ns() < end_ns) {
-        shards_hold(system->shards);
-        shards_stats(system->shards, &stats);
-        shards_release(system->shards);
+        stats = stats_now(system);
         sched_yield();
     }
 }
@@ -154,6 +169,7 @@ static void hammer(const char *policy)
     for (uint32_t c = 0; c < CLIENTS; c++)
         pthread_join(clients[c], NULL);
     expect_all_answered(system);
+    wait_for_a_move(system);
     atomic_store(&system->stop, true);
     pthread_join(trouble, NULL);
     wait_for_quiet(system);
