@@ -181,18 +181,19 @@ Test(grant, a_failed_batch_is_tried_once_more)
     duo_free(s);
 }
 
-/* The first worker is free and comes first by its number; what failed there goes to the other all the same. One row: of several
- * threads may grant each worker some. */
+/* The first worker is free and comes first by its number; what failed there goes to the other all the same, which comes when the first
+ * has all rows: threads may grant each some. */
 Test(grant, a_failed_batch_is_tried_on_another_worker)
 {
     duo_t *s = begin(1);
     static fake_worker_t second;
+    gateway_send(&s->gateway, s->gateway.model_id, 1, 3, 20 * NS_PER_S);
+    stage_until(&s->stage, s->worker.rows_total == 3);
     duo_add_worker(s, &second);
-    gateway_send(&s->gateway, s->gateway.model_id, 1, 1, 20 * NS_PER_S);
-    stage_until(&s->stage, s->worker.rows_total == 1);
-    worker_done(&s->worker, s->worker.grants[0].batch_id, 0, STATUS_INTERNAL);
-    stage_until(&s->stage, second.rows_total == 1);
-    cr_expect_eq(s->worker.rows_total, 1);
+    for (uint32_t i = 0; i < s->worker.grant_count; i++)
+        worker_done(&s->worker, s->worker.grants[i].batch_id, 0, STATUS_INTERNAL);
+    stage_until(&s->stage, second.rows_total == 3);
+    cr_expect_eq(s->worker.rows_total, 3);
     fake_kill(&second.fake); /* now the first is the only one, and good enough */
     stage_until(&s->stage, s->gateway.ready_workers == 1);
     gateway_send(&s->gateway, s->gateway.model_id, 10, 1, 20 * NS_PER_S);
