@@ -32,8 +32,8 @@ typedef struct {
     busy_t busy;
     double busy_ms, busy_weight; /* decaying sums: GPUs' time taken, and the time itself */
     double scarcity;             /* of GPU time: part of the planned batches that heads are given up for */
-    /* Part of the idle capacity that starvation has claimed. Below 0: of what is spent on chance's account so much is left
-     * idle, for those that starting early hurts. */
+    /* Part of the idle capacity that starvation has claimed. Below 0: of what is spent on chance's account and on leads so much
+     * is left idle, for those that starting early hurts. */
     double starve;
     bool helped_early; /* whether starting earlier helps whoever starves */
     double early;      /* part of the slacks by which all start early */
@@ -423,7 +423,7 @@ static plan_t plan_overload(fermata_t *state, const fluid_models_t *models, uint
     return (plan_t){.needed = 1, .contending = contending};
 }
 
-/* What others start early for is in the way of those whom it hurts: of what was meant for that so much is kept. */
+/* The part of what may be spent on starting early that is spent: less while those whom that hurts starve the most. */
 static double helping(const fermata_t *state)
 {
     return fmin(1, 1 + state->starve);
