@@ -82,15 +82,6 @@ static void fini(void)
 
 TestSuite(device_inputs, .init = init, .fini = fini);
 
-static const pushed_t *find(const gateway_t *gateway, uint64_t task_id)
-{
-    for (int i = 0; i < gateway->begun; i++) {
-        if (gateway->pushed[i].task_id == task_id)
-            return &gateway->pushed[i];
-    }
-    return NULL;
-}
-
 /* Rows of both gateways, and where the engine is to read them. */
 static void run_batch(bool on_device)
 {
@@ -107,9 +98,9 @@ static void run_batch(bool on_device)
     cr_assert_eq(engine_oldest()->inputs[1] == device_memory[1], on_device);
     engine_finish(STATUS_OK, NULL);
     rig_until(&rig, rig.gateways[0].done == done + 2 && rig.gateways[1].done > 0);
-    cr_assert_float_eq(find(&rig.gateways[0], 100)->values[0], 50, 0);
-    cr_assert_float_eq(find(&rig.gateways[0], 101)->values[0], 70, 0);
-    cr_assert_float_eq(find(&rig.gateways[1], 200)->values[0], 1060, 0);
+    cr_assert_float_eq(pushed_of(&rig.gateways[0], 100)->values[0], 50, 0);
+    cr_assert_float_eq(pushed_of(&rig.gateways[0], 101)->values[0], 70, 0);
+    cr_assert_float_eq(pushed_of(&rig.gateways[1], 200)->values[0], 1060, 0);
     cr_assert_eq(rig.reports[rig.report_count - 1].report.failed_count, 0);
     rig_until(&rig, run_under_way(rig.run) == 0);
 }
@@ -154,8 +145,8 @@ Test(device_inputs, with_a_row_that_is_gone_are_those_that_are_there)
     cr_assert_neq(engine_oldest()->inputs[0], device_memory[0]);
     engine_finish(STATUS_OK, NULL);
     rig_until(&rig, rig.gateways[0].done == 2);
-    cr_assert_float_eq(find(&rig.gateways[0], 100)->values[0], 50, 0);
-    cr_assert_float_eq(find(&rig.gateways[0], 102)->values[0], 70, 0);
+    cr_assert_float_eq(pushed_of(&rig.gateways[0], 100)->values[0], 50, 0);
+    cr_assert_float_eq(pushed_of(&rig.gateways[0], 102)->values[0], 70, 0);
     cr_assert_eq(rig.reports[0].report.failed_count, 1);
     cr_assert_eq(rig.reports[0].failed_row[0], 1);
     cr_assert_eq(rig.reports[0].failed_status[0], STATUS_NOT_FOUND);

@@ -516,6 +516,15 @@ void rig_init_within(rig_t *rig)
     init(rig, true);
 }
 
+const pushed_t *pushed_of(const gateway_t *gateway, uint64_t task_id)
+{
+    for (int i = 0; i < gateway->begun; i++) {
+        if (gateway->pushed[i].task_id == task_id)
+            return &gateway->pushed[i];
+    }
+    return NULL;
+}
+
 void rig_dispose(rig_t *rig)
 {
     run_destroy(rig->run);

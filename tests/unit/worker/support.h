@@ -89,6 +89,9 @@ void rig_add_model(rig_t *rig);
 /* Cuts it (both, in the order of the plan) into so many segments of one operator; the mode is overlap. */
 void rig_segment(rig_t *rig, uint32_t count, const overlap_plan_t *plan);
 
+/* NULL: nothing of that task has come. */
+const pushed_t *pushed_of(const gateway_t *gateway, uint64_t task_id);
+
 #define rig_until(rig, condition) loop_until((rig)->loop, condition)
 
 /* A grant in the making. Rows are added one by one. */
