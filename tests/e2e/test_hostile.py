@@ -25,10 +25,10 @@ ANSWERS = {"ok": rogue.ok, "failed_rows": rogue.failed_rows, "cancelled": rogue.
 @pytest.fixture(scope="module")
 def emulated(bin_dir, tmp_path_factory):
     """Scheduler, gateway and worker; `quick` takes 1.1 ms for a row, its SLO is 200 ms; models named after answers have
-    the time that a busy machine needs: what is not delivered is missed after a second, what fails is tried elsewhere."""
+    the time that a busy machine needs: what fails or is not delivered is tried elsewhere."""
     folder = tmp_path_factory.mktemp("hostile")
     profile = folder / "profile.csv"
-    profile.write_text("name,alpha_ms,beta_ms,slo_ms,max_batch\nquick,0.1,1,200,8\n" + "".join(f"{name},0.1,1,{1000 if name == 'ok' else 20000},8\n" for name in ANSWERS))
+    profile.write_text("name,alpha_ms,beta_ms,slo_ms,max_batch\nquick,0.1,1,200,8\n" + "".join(f"{name},0.1,1,20000,8\n" for name in ANSWERS))
     cluster = Cluster(bin_dir, folder, models=folder)
     cluster.one = cluster.scheduler()
     cluster.front = cluster.gateway(cluster.one)
@@ -65,10 +65,9 @@ def test_the_rogues_are_taken_for_peers(emulated, answer):
 # ---- who lies is left out
 
 
-# What it is told to have done. Of results that do not come either reason may be the first: whether others' came is a matter of order.
-WHY = {"ok": ("results that it reported did not arrive", "results that it reported never arrived"),
-       "failed_rows": ("ran well elsewhere",), "cancelled": ("ran well elsewhere",), "internal": ("batches failed",)}
-STRIKES = {"ok": ("unshown", "missed"), "failed_rows": ("rows",), "cancelled": ("rows",), "internal": ("failed",)}
+# What it is told to have done, and what counts it.
+WHY = {"ok": "results that it reported did not arrive, and others' did", "failed_rows": "ran well elsewhere", "cancelled": "ran well elsewhere", "internal": "batches failed"}
+STRIKES = {"ok": "unshown", "failed_rows": "rows", "cancelled": "rows", "internal": "failed"}
 
 
 def ask(cluster, model):
@@ -94,11 +93,10 @@ def test_a_worker_that_lies_is_shunned_and_costs_its_clients_little(emulated, bi
             before = [len(client.results) for client in clients]
             wait_until(lambda: all(len(client.results) > had + 20 for client, had in zip(clients, before)), "clients go on", 60)
         doubt, = doubted(emulated, kind)
-        assert doubt["peer"] == "rogue-worker" and any(why in doubt["reason"] for why in WHY[kind]) and doubt["strikes"] >= 1, doubt
+        assert doubt["peer"] == "rogue-worker" and WHY[kind] in doubt["reason"] and doubt["strikes"] >= 1, doubt
         status = subprocess.run([bin_dir / "fermata", "cluster", "status", "--scheduler", emulated.one.grpc], capture_output=True, text=True, timeout=60)
-        assert "NOT BELIEVED" in status.stdout and any(why in status.stdout for why in WHY[kind]), status.stdout
-        strikes = [metric(emulated.one.http, "fermata_scheduler_strikes_total", model=kind, reason=reason) for reason in STRIKES[kind]]
-        assert sum(count or 0 for count in strikes) >= 1
+        assert "NOT BELIEVED" in status.stdout and WHY[kind] in status.stdout, status.stdout
+        assert metric(emulated.one.http, "fermata_scheduler_strikes_total", model=kind, reason=STRIKES[kind]) >= 1
         assert {status for client in clients for status in client.results} == {200}
     wait_until(lambda: len(state(emulated)["workers"]) == 1, "the rogue is gone", 10)
     assert infer() == 200 and not doubted(emulated, kind)
