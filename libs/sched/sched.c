@@ -107,15 +107,26 @@ static void tell_candidate(sched_t *sched, int64_t now_ns, shard_t *shard)
     emit_dropped(sched, shard);
 }
 
+static void make_candidate(sched_t *sched, int64_t now_ns, shard_t *shard, int64_t gpu_free_ns)
+{
+    sched->policy.ops->candidate(&sched->policy, shard, now_ns, gpu_free_ns, &shard->candidate);
+}
+
+/* What may join a batch that runs needs no candidate. Out of line, as most clusters have no GPU that stretches. */
+__attribute__((cold, noinline)) static void join_what_runs(sched_t *sched, int64_t now_ns, shard_t *shard,
+                                                           int64_t gpu_free_ns)
+{
+    for (uint32_t joined; (joined = core_stretch(sched, now_ns, shard)) != BATCH_NONE;) {
+        hand_out(sched, joined);
+        make_candidate(sched, now_ns, shard, gpu_free_ns);
+    }
+}
+
 static void renew(sched_t *sched, int64_t now_ns, shard_t *shard, int64_t gpu_free_ns)
 {
-    uint32_t joined;
-    do {
-        sched->policy.ops->candidate(&sched->policy, shard, now_ns, gpu_free_ns, &shard->candidate);
-        joined = sched->stretching ? core_stretch(sched, now_ns, shard) : BATCH_NONE;
-        if (joined != BATCH_NONE)
-            hand_out(sched, joined);
-    } while (joined != BATCH_NONE);
+    make_candidate(sched, now_ns, shard, gpu_free_ns);
+    if (sched->stretching)
+        join_what_runs(sched, now_ns, shard, gpu_free_ns);
     tell_candidate(sched, now_ns, shard);
 }
 
