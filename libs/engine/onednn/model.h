@@ -5,6 +5,7 @@
 #define ENGINE_ONEDNN_MODEL_H
 
 #include "engine/compile/borders.h"
+#include "engine/onednn/lower/conv_way.h"
 #include "engine/onednn/run/segment.h"
 #include "engine/onednn/run/weights.h"
 #include "engine/queue/cpu.h"
@@ -33,6 +34,7 @@ struct engine_model {
     engine_t *engine;
     engine_model_t *next; /* in the engine's list */
     weights_t weights;
+    conv_choices_t choices;
     pthread_mutex_t segmenting; /* the forks of the plans, and what the model takes: */
     uint64_t graph_bytes, counted_bytes;
     uint64_t weight_bytes;  /* reordered, as of the newest plan */

@@ -274,9 +274,19 @@ static void unload(engine_model_t *model)
     plan_table_dispose(&model->blueprint.plans);
     model_account(model->engine, -(int64_t)model->counted_bytes, NULL);
     weights_dispose(&model->weights);
+    conv_choices_dispose(&model->choices);
     blueprint_dispose(&model->blueprint);
     pthread_mutex_destroy(&model->segmenting);
     free(model);
+}
+
+/* What a model may take for speed alone: a quarter of what is left when it comes, so that others come in behind it. */
+static uint64_t spare_bytes(engine_t *e)
+{
+    uint64_t used = atomic_load(&e->memory_bytes);
+    if (!e->memory_limit_bytes)
+        return UINT64_MAX;
+    return used < e->memory_limit_bytes ? (e->memory_limit_bytes - used) / 4 : 0;
 }
 
 static status_t load(engine_t *engine, const engine_load_t *what, engine_model_t **out, err_t *err)
@@ -286,6 +296,8 @@ static status_t load(engine_t *engine, const engine_load_t *what, engine_model_t
         return err_set(err, STATUS_NO_MEMORY, "no memory for model '%.80s'", what->name);
     model->engine = engine;
     weights_init(&model->weights);
+    model->weights.extra_max_bytes = spare_bytes(engine);
+    conv_choices_init(&model->choices);
     pthread_mutex_init(&model->segmenting, NULL);
     enlist(engine, model);
     status_t status = load_into(engine, model, what, err);

@@ -33,7 +33,7 @@ static status_t compile(engine_model_t *model, const tensor_t *inputs, plan_t **
         return err_set(err, STATUS_NO_MEMORY, "no memory for a stream");
     }
     omp_set_num_threads(e->threads);
-    status = lower_plan(instance, &model->weights, e->dnnl, stream, plan, err);
+    status = lower_plan(instance, &model->weights, &model->choices, e->dnnl, stream, plan, err);
     if (status == STATUS_OK) {
         (*plan)->model = model;
         (*plan)->signature = cuts_signature((*plan)->instance);

@@ -128,12 +128,16 @@ static status_t compile(lower_t *l)
     return status;
 }
 
-status_t lower_plan(graph_t *instance, weights_t *weights, dnnl_engine_t engine, dnnl_stream_t stream,
-                    plan_t **out, err_t *err)
+status_t lower_plan(graph_t *instance, weights_t *weights, conv_choices_t *choices, dnnl_engine_t engine,
+                    dnnl_stream_t stream, plan_t **out, err_t *err)
 {
     err_t own;
-    lower_t l = {
-        .graph = instance, .weights = weights, .engine = engine, .stream = stream, .err = err ? err : &own};
+    lower_t l = {.graph = instance,
+                 .weights = weights,
+                 .choices = choices,
+                 .engine = engine,
+                 .stream = stream,
+                 .err = err ? err : &own};
     l.plan = calloc(1, sizeof *l.plan);
     l.states = calloc(instance->value_count + 1, sizeof *l.states);
     status_t status = STATUS_OK;

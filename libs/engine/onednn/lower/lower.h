@@ -26,20 +26,23 @@ typedef struct {
     layout_t layouts[VALUE_MAX_LAYOUTS]; /* [0] is the main one */
 } state_t;
 
+typedef struct conv_choices conv_choices_t; /* "engine/onednn/lower/conv_way.h" */
+
 typedef struct {
     graph_t *graph;
     plan_t *plan;
     state_t *states; /* per value */
     weights_t *weights;
+    conv_choices_t *choices;
     dnnl_engine_t engine;
     dnnl_stream_t stream;
     dnnl_primitive_attr_t attr; /* scratchpad from the work space, nothing else */
     err_t *err;
 } lower_t;
 
-/* Compiles; takes the instance over, also on failure. */
-status_t lower_plan(graph_t *instance, weights_t *weights, dnnl_engine_t engine, dnnl_stream_t stream,
-                    plan_t **plan, err_t *err);
+/* Compiles; takes the instance over, also on failure. weights and choices are the model's. */
+status_t lower_plan(graph_t *instance, weights_t *weights, conv_choices_t *choices, dnnl_engine_t engine,
+                    dnnl_stream_t stream, plan_t **plan, err_t *err);
 
 /* ---- for the functions of operators ---- */
 

@@ -19,7 +19,7 @@ struct weights_plain {
 
 void weights_init(weights_t *weights)
 {
-    *weights = (weights_t){0};
+    *weights = (weights_t){.extra_max_bytes = UINT64_MAX};
     pthread_mutex_init(&weights->mutex, NULL);
 }
 
@@ -134,10 +134,20 @@ static bool is_reversible(const weights_entry_t *e, size_t plain_bytes, dnnl_eng
     return true;
 }
 
-static void drop(weights_t *weights, weights_plain_t *plain, const weights_entry_t *made,
-                 dnnl_engine_t engine)
+/* Of what is made of it, one that it can be made of again. */
+static const weights_entry_t *reversible_of(const weights_t *weights, const weights_plain_t *plain,
+                                            dnnl_engine_t engine)
 {
-    size_t len = plain->stays || !is_reversible(made, plain->len_bytes, engine) ? 0 : blob_drop(plain->blob);
+    const weights_entry_t *e = weights->first;
+    while (e && (e->source != plain->blob || !is_reversible(e, plain->len_bytes, engine)))
+        e = e->next;
+    return e;
+}
+
+static void drop(weights_t *weights, weights_plain_t *plain, dnnl_engine_t engine)
+{
+    const weights_entry_t *made = plain->stays ? NULL : reversible_of(weights, plain, engine);
+    size_t len = made ? blob_drop(plain->blob) : 0;
     weights->dropped_bytes += len;
     plain->made = len ? made : NULL;
 }
@@ -179,10 +189,19 @@ static weights_entry_t *add(weights_t *weights, blob_t *blob, const dnnl_memory_
         e->next = weights->first;
         weights->first = e;
         weights->len_bytes += dnnl_memory_desc_get_size(to);
+        weights->extra_bytes += is_blocked(to) ? 0 : dnnl_memory_desc_get_size(to);
         if (plain)
-            drop(weights, plain, e, engine);
+            drop(weights, plain, engine);
     }
     return e;
+}
+
+bool weights_may_spend(weights_t *weights, size_t bytes)
+{
+    pthread_mutex_lock(&weights->mutex);
+    uint64_t spent = weights->extra_bytes;
+    pthread_mutex_unlock(&weights->mutex);
+    return spent <= weights->extra_max_bytes && bytes <= weights->extra_max_bytes - spent;
 }
 
 void *weights_get(weights_t *weights, blob_t *blob, const dnnl_memory_desc_t *from,

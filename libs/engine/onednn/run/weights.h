@@ -5,7 +5,8 @@
  *   as oneDNN [####]   made in another layout, and made again of that where a later plan wants
  *   wants it  [    ]   a third one, or reads it as it was: then it stays
  *
- * So weights that all plans read in one layout, nearly all of a model, are in memory once.
+ * So weights that all plans read in one layout, nearly all of a model, are in memory once. Those of a Winograd convolution are other
+ * numbers, from which the plain ones cannot be had: these stay unless another plan's layout holds them too.
  */
 #ifndef ENGINE_ONEDNN_RUN_WEIGHTS_H
 #define ENGINE_ONEDNN_RUN_WEIGHTS_H
@@ -23,8 +24,10 @@ typedef struct {
     weights_entry_t *first;
     weights_plain_t *plains; /* that may be dropped */
     uint32_t plain_count;
-    uint64_t len_bytes;     /* made */
-    uint64_t dropped_bytes; /* of the template's */
+    uint64_t len_bytes;       /* made */
+    uint64_t extra_bytes;     /* of these: of other numbers than the weights (Winograd's) */
+    uint64_t extra_max_bytes; /* set once, before there are plans; no bound unless set */
+    uint64_t dropped_bytes;   /* of the template's */
 } weights_t;
 
 void weights_init(weights_t *weights);
@@ -38,6 +41,9 @@ status_t weights_may_drop(weights_t *weights, const graph_t *template, err_t *er
  * such reorder. */
 void *weights_get(weights_t *weights, blob_t *blob, const dnnl_memory_desc_t *from,
                   const dnnl_memory_desc_t *to, dnnl_engine_t engine, dnnl_stream_t stream);
+
+/* So much more of other numbers than the weights may be made for speed. */
+bool weights_may_spend(weights_t *weights, size_t bytes);
 
 /* From now on the constant that lies here is read as it is. False: no memory. */
 bool weights_read(weights_t *weights, const void *data, dnnl_engine_t engine, dnnl_stream_t stream);
