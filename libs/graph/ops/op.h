@@ -92,6 +92,7 @@ typedef enum {
     OP_GATHER_ELEMENTS,
     OP_IDENTITY,
     OP_PAD,
+    OP_RESIZE,
     OP_RESHAPE, /* the same bytes under another shape, whatever says it */
     OP_SLICE,
     OP_SPACE_TO_DEPTH,

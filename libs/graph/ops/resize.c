@@ -1,6 +1,8 @@
 /*
  * Resize, Upsample and GridSample: interpolation. Resize is separable: one weighted sum per dimension in turn.
  */
+#include "graph/ops/resize.h"
+
 #include "graph/ops/tables.h"
 
 #include <math.h>
@@ -347,6 +349,41 @@ static status_t eval_resize(op_ctx_t *c)
     return status;
 }
 
+/* ---- By centres ---- */
+
+static bool is_nearest(const resize_t *r, uint32_t d, int64_t in)
+{
+    float sizes[] = {(float)in, (float)r->out[d]};
+    taps_t taps;
+    bool same = true;
+    for (int64_t i = 0; same && i < r->out[d]; i++) {
+        make_taps(r, d, in, i, &taps);
+        same = clamp(taps.first, in) == (int64_t)roundf(((float)i + 0.5f) * sizes[0] / sizes[1] - 0.5f);
+    }
+    return same;
+}
+
+static bool is_linear(const resize_t *r, uint32_t d, int64_t in)
+{
+    const double nearly = 1e-6;
+    double sizes[] = {(double)in, (double)r->out[d]};
+    bool same = !r->exclude_outside && (!r->antialias || r->scale[d] >= 1);
+    for (int64_t i = 0; same && i < r->out[d]; i++)
+        same = fabs(source(r, d, (double)i, sizes[0], sizes[1]) -
+                    (((double)i + 0.5) * sizes[0] / sizes[1] - 0.5)) <= nearly;
+    return same;
+}
+
+resize_kind_t resize_by_centres(op_ctx_t *c)
+{
+    const tensor_t *x = c->in[0];
+    resize_t r;
+    bool same = read_resize(c, &r) == STATUS_OK && r.mode != 'c' && r.coord != COORD_TF_CROP;
+    for (uint32_t d = 0; same && d < x->rank; d++)
+        same = r.mode == 'n' ? is_nearest(&r, d, x->dims[d]) : is_linear(&r, d, x->dims[d]);
+    return !same ? RESIZE_OTHERWISE : r.mode == 'n' ? RESIZE_NEAREST : RESIZE_LINEAR;
+}
+
 static status_t infer_grid_sample(op_ctx_t *c)
 {
     const tensor_t *x = c->in[0], *grid = c->in[1];
@@ -429,7 +466,9 @@ static status_t eval_grid_sample(op_ctx_t *c)
 const op_t ops_resize[] = {
     {"GridSample", 2, 2, 1, 1, OP_HEAVY, infer_grid_sample, eval_grid_sample, NULL, NULL, 0,
      .rows.kind = ROWS_KEPT},
-    {"Resize", 1, 4, 1, 1, OP_HEAVY, infer_resize, eval_resize, NULL, NULL, 0, .rows.kind = ROWS_KEPT},
-    {"Upsample", 1, 2, 1, 1, OP_HEAVY, infer_resize, eval_resize, NULL, NULL, 0, .rows.kind = ROWS_KEPT},
+    {"Resize", 1, 4, 1, 1, OP_HEAVY, infer_resize, eval_resize, NULL, NULL, 0, .rows.kind = ROWS_KEPT,
+     .kind = OP_RESIZE},
+    {"Upsample", 1, 2, 1, 1, OP_HEAVY, infer_resize, eval_resize, NULL, NULL, 0, .rows.kind = ROWS_KEPT,
+     .kind = OP_RESIZE},
     {.name = NULL},
 };

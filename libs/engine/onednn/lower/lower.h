@@ -165,6 +165,8 @@ status_t lower_softmax(lower_t *l, const node_t *node);
 /* pool.c */
 status_t lower_pool(lower_t *l, const node_t *node);
 status_t lower_global_pool(lower_t *l, const node_t *node);
+/* resample.c */
+status_t lower_resize(lower_t *l, const node_t *node);
 /* layout.c */
 status_t lower_concat(lower_t *l, const node_t *node);
 status_t lower_identity(lower_t *l, const node_t *node);

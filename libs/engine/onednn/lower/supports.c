@@ -31,6 +31,7 @@ static const struct {
     [OP_PAD] = {lower_pad, TAILS_NONE},
     [OP_POW] = {lower_power, TAILS_NONE},
     [OP_RESHAPE] = {lower_reshape, TAILS_NONE},
+    [OP_RESIZE] = {lower_resize, TAILS_NONE},
     [OP_SOFTMAX] = {lower_softmax, TAILS_NONE},
     [OP_TRANSPOSE] = {lower_transpose, TAILS_NONE},
     [OP_UNARY] = {lower_unary, TAILS_NONE},
