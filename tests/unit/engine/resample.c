@@ -66,7 +66,8 @@ static float *resized(const char *engine_name, const case_t *c, const float *in,
     ticket_t ticket;
     cr_assert_eq(engine_find(engine_name, &ops, NULL), STATUS_OK);
     cr_assert_eq(ops->open(&(engine_config_t){0}, &engine, &err), STATUS_OK, "%s", err.text);
-    cr_assert_eq(network_load(network(c), ops, engine, ROWS, ENGINE_FP32, &model, &err), STATUS_OK, "%s", err.text);
+    cr_assert_eq(network_load(network(c), ops, engine, ROWS, ENGINE_FP32, &model, &err), STATUS_OK, "%s",
+                 err.text);
     *count = ROWS * ops->info(model)->outputs[0].row_bytes / sizeof(float);
     float *out = malloc(*count * sizeof *out);
     engine_job_t job = {
@@ -83,11 +84,12 @@ Test(resample, results_are_those_of_the_reference)
     network_noise(in, sizeof in / sizeof *in, 5);
     for (int i = 0; i < CASES; i++) {
         size_t count, wanted;
-        float *got = resized("onednn", &cases[i], in, &count), *want = resized("reference", &cases[i], in, &wanted);
+        float *got = resized("onednn", &cases[i], in, &count),
+              *want = resized("reference", &cases[i], in, &wanted);
         cr_assert_eq(count, wanted);
         for (size_t k = 0; k < count; k++)
-            cr_assert_float_eq(got[k], want[k], 1e-5f, "case %d, element %zu: %g for %g", i, k, (double)got[k],
-                               (double)want[k]);
+            cr_assert_float_eq(got[k], want[k], 1e-5f, "case %d, element %zu: %g for %g", i, k,
+                               (double)got[k], (double)want[k]);
         free(got);
         free(want);
     }
@@ -107,7 +109,12 @@ static resize_kind_t kind_of(maker_t *m)
     err_t err;
     for (uint32_t i = 0; i < node->in_count; i++)
         in[i] = i == 0 ? &x : node->in[i] < 0 ? NULL : &g->values[node->in[i]].t;
-    op_ctx_t ctx = {.node = node, .in_count = node->in_count, .out_count = 1, .in = in, .out = (tensor_t *[]){&y}, .err = &err};
+    op_ctx_t ctx = {.node = node,
+                    .in_count = node->in_count,
+                    .out_count = 1,
+                    .in = in,
+                    .out = (tensor_t *[]){&y},
+                    .err = &err};
     resize_kind_t kind = resize_by_centres(&ctx);
     graph_destroy(g);
     return kind;

@@ -46,7 +46,8 @@ static bool fits(const lower_t *l, const node_t *node)
 status_t lower_resize(lower_t *l, const node_t *node)
 {
     lower_ctx_t c;
-    resize_kind_t kind = fits(l, node) && lower_ctx(l, node, &c) ? resize_by_centres(&c.ctx) : RESIZE_OTHERWISE;
+    resize_kind_t kind =
+        fits(l, node) && lower_ctx(l, node, &c) ? resize_by_centres(&c.ctx) : RESIZE_OTHERWISE;
     if (kind == RESIZE_OTHERWISE)
         return STATUS_UNSUPPORTED;
     return add_resampling(l, node, kind == RESIZE_NEAREST ? dnnl_resampling_nearest : dnnl_resampling_linear);

@@ -118,7 +118,7 @@ static int64_t now_ns(void)
 #if defined(__x86_64__)
 __attribute__((target("clflushopt"))) static void evict(const timed_step_t *step)
 {
-    for (size_t i = 0; i < step->weight_bytes && __builtin_cpu_supports("avx512f"); i += LINE_BYTES)
+    for (size_t i = 0; i < step->weight_bytes && __builtin_cpu_supports("avx512bw"); i += LINE_BYTES)
         __builtin_ia32_clflushopt((void *)(uintptr_t)(step->weights + i));
     __builtin_ia32_sfence();
 }
