@@ -141,10 +141,10 @@ Test(conv_ways, whichever_is_chosen_the_result_is_right)
 {
     static const shape_t shapes[] = {
         {32, 32, 28, 28, {1, 1, 1, 1}, ""},   {32, 32, 28, 28, {1, 1, 1, 1}, "r"},
-        {32, 32, 17, 21, {1, 1, 1, 1}, "ar"}, {32, 32, 16, 16, {1, 1, 1, 1}, "s"},
-        {32, 32, 15, 30, {1, 1, 1, 1}, "sa"}, {48, 64, 14, 14, {0, 0, 0, 0}, "r"},
-        {40, 24, 13, 19, {1, 1, 1, 1}, "r"},  {64, 32, 20, 20, {0, 1, 1, 0}, ""},
-        {16, 32, 3, 40, {1, 1, 1, 1}, "r"},   {128, 128, 7, 7, {1, 1, 1, 1}, "ra"},
+        {64, 64, 17, 21, {1, 1, 1, 1}, "ar"}, {64, 64, 16, 16, {1, 1, 1, 1}, "s"},
+        {64, 64, 15, 30, {1, 1, 1, 1}, "sa"}, {48, 64, 14, 14, {0, 0, 0, 0}, "r"},
+        {72, 56, 13, 19, {1, 1, 1, 1}, "r"},  {64, 32, 20, 20, {0, 1, 1, 0}, ""},
+        {64, 96, 3, 40, {1, 1, 1, 1}, "r"},   {128, 128, 7, 7, {1, 1, 1, 1}, "ra"},
     };
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
         try_shape(&shapes[i]);
@@ -160,6 +160,17 @@ Test(conv_ways, speed_takes_a_part_of_the_memory_that_is_left)
     for (uint32_t rows = 1; rows <= 4; rows++)
         cr_assert_eq(l.ops->prepare(l.model, rows, &err), STATUS_OK, "%u rows: %s", rows, err.text);
     cr_expect_gt(l.ops->info(l.model)->memory_bytes, WEIGHTS);
+    unload(&l);
+}
+
+/* The work space of a Winograd convolution is larger than all that a small model has: of those there are many. */
+Test(conv_ways, small_models_stay_small)
+{
+    static const shape_t shape = {48, 48, 10, 10, {1, 1, 1, 1}, "ar"};
+    loaded_t l = load("onednn", &shape, (engine_config_t){0});
+    err_t err;
+    cr_assert_eq(l.ops->prepare(l.model, ROWS, &err), STATUS_OK, "%s", err.text);
+    cr_expect_lt(l.ops->info(l.model)->memory_bytes, 2 << 20);
     unload(&l);
 }
 

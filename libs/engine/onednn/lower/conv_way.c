@@ -9,6 +9,7 @@
 enum { IMPL_BYTES = 48, TRIED_ROWS = 8 };
 
 static const double TRIED_OPS = 2e9; /* 20 ms of one thread, or less */
+static const double WORTH_OPS = 1e7; /* of a row: what takes less than .1 ms is not worth the memory */
 
 typedef struct {
     dnnl_alg_kind_t alg;
@@ -187,12 +188,20 @@ static status_t direct_way(lower_t *l, const node_t *node, const conv_t *c, conv
 
 /* ---- Winograd ---- */
 
+static double row_ops(const conv_t *c)
+{
+    double ops = 2 * (double)c->weight_dims[0] * (double)c->weight_dims[1];
+    for (uint32_t d = 0; d < c->w.dims; d++)
+        ops *= (double)(c->w.out[d] * c->w.kernel[d]);
+    return ops;
+}
+
 static bool may_be_winograd(const lower_t *l, const node_t *node, const conv_t *c)
 {
     bool fits = !c->transposed && c->groups == 1 && c->w.dims == 2 && lower_is_constant(l, node->in[1]);
     for (uint32_t d = 0; fits && d < c->w.dims; d++)
         fits = c->w.kernel[d] == 3 && c->w.stride[d] == 1 && c->w.dilation[d] == 1;
-    return fits;
+    return fits && row_ops(c) >= WORTH_OPS;
 }
 
 static bool may_take(const lower_t *l, const_dnnl_primitive_desc_t pd)
@@ -238,12 +247,7 @@ static uint32_t winograd_kernels(lower_t *l, const node_t *node, const conv_t *c
 static int64_t tried_rows(const lower_t *l, const node_t *node, const conv_t *c)
 {
     const tensor_t *x = lower_tensor(l, node->in[0]);
-    double row_ops = 2;
-    for (uint32_t d = 0; d < c->w.dims; d++)
-        row_ops *= (double)(c->w.out[d] * c->w.kernel[d]);
-    for (uint32_t d = 0; d < 2; d++)
-        row_ops *= (double)c->weight_dims[d];
-    double most = TRIED_OPS / row_ops;
+    double most = TRIED_OPS / row_ops(c);
     int64_t rows = x->dims[0] < TRIED_ROWS ? x->dims[0] : TRIED_ROWS;
     return most < 1 ? 1 : most < (double)rows ? (int64_t)most : rows;
 }
