@@ -50,13 +50,6 @@ void conv_choices_dispose(conv_choices_t *choices)
 
 /* ---- Descriptors ---- */
 
-static const char *impl_of(const_dnnl_primitive_desc_t pd)
-{
-    const char *info = NULL;
-    dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, &info);
-    return info ? info : "";
-}
-
 /* In blocks of channels; 0: it is not. */
 static int64_t block_of(const layout_t *layout)
 {
@@ -110,7 +103,7 @@ static dnnl_status_t find_impl(lower_t *l, const conv_desc_t *desc, const char *
         *pd = dnnl_primitive_desc_iterator_fetch(at);
         if (!*pd)
             status = dnnl_out_of_memory;
-        else if (!*impl || !strcmp(impl_of(*pd), impl))
+        else if (!*impl || !strcmp(lower_impl(*pd), impl))
             break;
         else
             dnnl_primitive_desc_destroy(*pd);
@@ -151,7 +144,7 @@ static uint32_t late_addition(const node_t *node)
 
 static bool is_slow(const_dnnl_primitive_desc_t pd)
 {
-    return lower_is_reference(pd) || strstr(impl_of(pd), "gemm:");
+    return lower_is_reference(pd) || strstr(lower_impl(pd), "gemm:");
 }
 
 static bool stays_in_blocks(lower_t *l, const node_t *node, const conv_t *c, conv_way_t *way)
@@ -207,7 +200,7 @@ static bool may_be_winograd(const lower_t *l, const node_t *node, const conv_t *
 static bool may_take(const lower_t *l, const_dnnl_primitive_desc_t pd)
 {
     const dnnl_memory_desc_t *weights = dnnl_primitive_desc_query_md(pd, dnnl_query_weights_md, 0);
-    return !is_slow(pd) && strstr(impl_of(pd), "wino") &&
+    return !is_slow(pd) && strstr(lower_impl(pd), "wino") &&
            weights_may_spend(l->weights, dnnl_memory_desc_get_size(weights));
 }
 
@@ -233,7 +226,7 @@ static uint32_t winograd_kernels(lower_t *l, const node_t *node, const conv_t *c
     do {
         dnnl_primitive_desc_t pd = dnnl_primitive_desc_iterator_fetch(at);
         if (pd && may_take(l, pd)) {
-            (void)snprintf(way.impl, sizeof way.impl, "%s", impl_of(pd));
+            (void)snprintf(way.impl, sizeof way.impl, "%s", lower_impl(pd));
             ways[count++] = way;
         }
         dnnl_primitive_desc_destroy(pd);

@@ -113,11 +113,16 @@ uint32_t lower_sum_target(lower_t *l, const node_t *node, int32_t sum_value, con
     return held == UINT32_MAX ? held : copy_of(l, node, held, md);
 }
 
-bool lower_is_reference(const_dnnl_primitive_desc_t pd)
+const char *lower_impl(const_dnnl_primitive_desc_t pd)
 {
     const char *info = NULL;
     dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, &info);
-    return info && !strncmp(info, "ref", 3);
+    return info ? info : "";
+}
+
+bool lower_is_reference(const_dnnl_primitive_desc_t pd)
+{
+    return !strncmp(lower_impl(pd), "ref", 3);
 }
 
 static status_t rest_add(lower_t *l, const node_t *node, int32_t value, const dnnl_memory_desc_t *md,

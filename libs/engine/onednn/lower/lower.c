@@ -202,6 +202,17 @@ status_t lower_step(lower_t *l, const node_t *node, dnnl_primitive_desc_t pd, co
     return status;
 }
 
+status_t lower_from_main(lower_t *l, const node_t *node, dnnl_primitive_desc_t pd)
+{
+    const layout_t main = *lower_main(l, node->in[0]);
+    dnnl_memory_desc_t dst = *dnnl_primitive_desc_query_md(pd, dnnl_query_dst_md, 0);
+    lower_arg_t args[] = {{DNNL_ARG_SRC, main.buffer, main.md},
+                          {DNNL_ARG_DST, lower_buffer(l, dnnl_memory_desc_get_size(&dst)), dst}};
+    uint32_t to = args[1].buffer;
+    status_t status = lower_step(l, node, pd, args, 2);
+    return status == STATUS_OK ? lower_define(l, node->out[0], &dst, to) : status;
+}
+
 static uint32_t add_reorder(lower_t *l, uint32_t from, const dnnl_memory_desc_t *from_md,
                             const dnnl_memory_desc_t *to_md)
 {

@@ -102,6 +102,12 @@ typedef struct {
 status_t lower_step(lower_t *l, const node_t *node, dnnl_primitive_desc_t pd, const lower_arg_t *args,
                     uint32_t count);
 
+/* Adds one that reads the main layout of the node's first input and makes its first output; consumes pd. */
+status_t lower_from_main(lower_t *l, const node_t *node, dnnl_primitive_desc_t pd);
+
+/* What oneDNN calls the kernel. */
+const char *lower_impl(const_dnnl_primitive_desc_t pd);
+
 /* oneDNN has no kernel for this processor but its reference, which is far slower than ours on rows. */
 bool lower_is_reference(const_dnnl_primitive_desc_t pd);
 

@@ -35,12 +35,7 @@ static status_t add_pool(lower_t *l, const node_t *node, const window_t *w, dnnl
         status = dnnl_primitive_desc_create(&pd, &desc, l->attr, l->engine, NULL);
     if (status != dnnl_success)
         return lower_status(l, status);
-    dst = *dnnl_primitive_desc_query_md(pd, dnnl_query_dst_md, 0);
-    lower_arg_t args[] = {{DNNL_ARG_SRC, main.buffer, main.md},
-                          {DNNL_ARG_DST, lower_buffer(l, dnnl_memory_desc_get_size(&dst)), dst}};
-    uint32_t to = args[1].buffer;
-    status_t added = lower_step(l, node, pd, args, 2);
-    return added == STATUS_OK ? lower_define(l, node->out[0], &dst, to) : added;
+    return lower_from_main(l, node, pd);
 }
 
 static bool fits(const lower_t *l, const node_t *node)

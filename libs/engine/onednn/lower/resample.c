@@ -18,21 +18,15 @@ static dnnl_status_t describe(lower_t *l, const node_t *node, dnnl_alg_kind_t al
 
 static status_t add_resampling(lower_t *l, const node_t *node, dnnl_alg_kind_t alg)
 {
-    layout_t main = *lower_main(l, node->in[0]);
     dnnl_primitive_desc_t pd;
-    dnnl_status_t status = describe(l, node, alg, &main, &pd);
+    dnnl_status_t status = describe(l, node, alg, lower_main(l, node->in[0]), &pd);
     if (status != dnnl_success)
         return lower_status(l, status);
     if (lower_is_reference(pd)) {
         dnnl_primitive_desc_destroy(pd);
         return STATUS_UNSUPPORTED;
     }
-    dnnl_memory_desc_t dst = *dnnl_primitive_desc_query_md(pd, dnnl_query_dst_md, 0);
-    lower_arg_t args[] = {{DNNL_ARG_SRC, main.buffer, main.md},
-                          {DNNL_ARG_DST, lower_buffer(l, dnnl_memory_desc_get_size(&dst)), dst}};
-    uint32_t to = args[1].buffer;
-    status_t added = lower_step(l, node, pd, args, 2);
-    return added == STATUS_OK ? lower_define(l, node->out[0], &dst, to) : added;
+    return lower_from_main(l, node, pd);
 }
 
 /* Pictures: the first two dimensions stay. */
