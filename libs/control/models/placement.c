@@ -147,7 +147,7 @@ static bool may_serve(const model_t *model, const instance_t *instance)
 bool placement_has_another(const model_t *model, const worker_t *worker)
 {
     for (const instance_t *i = model->instances; i; i = i->next)
-        if (i->worker != worker && may_serve(model, i) && instance_is_believed(i))
+        if (i->worker != worker && may_serve(model, i) && i->standing.state != STANDING_SHUNNED)
             return true;
     return false;
 }
@@ -169,14 +169,26 @@ static void pardon(model_t *model, standing_state_t state)
             standing_pardon(&i->standing);
 }
 
+/* Likewise of those who are not granted anything for a moment: the one that has been so longest. */
+static void recall(model_t *model)
+{
+    instance_t *longest = NULL;
+    for (instance_t *i = model->instances; i; i = i->next) {
+        if (may_serve(model, i) && instance_is_believed(i))
+            return;
+        if (i->shunned_until_ns != 0 && (!longest || i->shunned_until_ns < longest->shunned_until_ns))
+            longest = i;
+    }
+    if (longest)
+        longest->shunned_until_ns = 0;
+}
+
 static void allow_devices(model_t *model)
 {
     subcluster_t *home = model->home;
     pardon(model, STANDING_TRIED);
     pardon(model, STANDING_SHUNNED);
-    for (instance_t *i = model->instances; i; i = i->next)
-        if (i->shunned_until_ns != 0 && !placement_has_another(model, i->worker))
-            i->shunned_until_ns = 0;
+    recall(model);
     for (uint32_t gpu = 0; gpu < home->devices_max; gpu++)
         if (home->devices[gpu] && home->devices[gpu]->open)
             placement_allow(model, home->devices[gpu]);

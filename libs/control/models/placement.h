@@ -27,7 +27,7 @@ void placement_scatter(const model_t *model, sched_scatter_t *scatter);
 
 /* Whether the model runs on this device of it. */
 void placement_allow(const model_t *model, const device_t *device);
-/* Some other worker may be granted the model in its home now. */
+/* Some other worker serves the model in its home, if not at this moment: it may have been left out for a while (placement_shun). */
 bool placement_has_another(const model_t *model, const worker_t *worker);
 /* For a moment the model is not run there, if another worker of its sub-cluster has it: what failed is to be tried elsewhere. */
 void placement_shun(models_t *models, model_t *model, const worker_t *worker, int64_t until_ns);

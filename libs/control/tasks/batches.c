@@ -166,7 +166,7 @@ static void row_succeeded(tasks_t *tasks, model_t *model, task_t *task, ran_t *r
 
 static void settle_rows(tasks_t *tasks, model_t *model, batch_t *batch, const worker_t *worker, bool excused)
 {
-    ran_t ran = {worker, excused, !excused && placement_wants_proof(model, worker), 0, 0};
+    ran_t ran = {worker, excused, placement_wants_proof(model, worker), 0, 0};
     for (task_t *task = batch->first, *next; task; task = next) {
         next = task->next_row;
         if (task->row_failed)

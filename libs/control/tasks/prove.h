@@ -7,7 +7,7 @@
  *                |
  *                +--not told in time--> tried again (tries.h); if another worker then shows it, that counts against this one
  *
- * Nothing is asked where no other worker could do it, or not in time, or where more than PROOFS_MAX rows are asked for: then
+ * Nothing is asked where no other worker serves the model, or none could do it in time, or where more than PROOFS_MAX rows are asked for: then
  * the report counts as true, and a result that never came is missed when it was due (handed.h). Hot.
  */
 #ifndef CONTROL_TASKS_PROVE_H
