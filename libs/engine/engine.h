@@ -111,7 +111,7 @@ typedef struct {
     /* onnxruntime: those of its execution providers that run it, the first that takes a node, by name with commas; behind them
      * the CPU. NULL: as the device says. Other engines have none. */
     const char *providers;
-    const char *only;    /* behind engine_choice_t: this one, no other. NULL: the first that takes it */
+    const char *only; /* behind engine_choice_t: this one (or two), no other. NULL: the first that takes it */
     const char *without; /* behind engine_choice_t: never these, with commas. NULL: any of them */
 
     engine_latency_fn latency; /* emulated: required; of the whole model */
@@ -229,15 +229,23 @@ struct engine_job {
 
 /*
  * A backend behind which several engines stand ("auto"): a model is on one or more of them and runs on one, whose are its
- * jobs, cuts and borders. What describes a model is the same on each.
+ * jobs, cuts and borders; or on two, small batches on the one and large ones on the other, and then it cannot be cut. What
+ * describes a model is the same on each.
  */
+enum { ENGINE_RUNNING_BYTES = 32 };
 typedef struct {
     uint32_t (*count)(const engine_model_t *model);
     const char *(*name)(const engine_model_t *model, uint32_t which); /* as long as the process */
-    uint32_t (*used)(const engine_model_t *model);
+    uint32_t (*used)(const engine_model_t *model);                    /* of two: that of the large batches */
+    /* The name of the one, or of two with how many rows are at most a small batch: "openvino:2+onednn". As long as it is used so. */
+    const char *(*running)(const engine_model_t *model);
     /* Runs it on that one from now on, and loads it there before if need be. What the engine says, or UNSUPPORTED when it
      * describes the model otherwise, leaves all as it was. No job of the model may be under way. */
     status_t (*use)(engine_model_t *model, uint32_t which, err_t *err);
+    /* The same of two: batches of up to `rows` (1 or more) on `small`, larger ones on `large`. */
+    status_t (*use_two)(engine_model_t *model, uint32_t small, uint32_t rows, uint32_t large, err_t *err);
+    /* Either, by what `running` says. NOT_FOUND: none is called so. */
+    status_t (*use_named)(engine_model_t *model, const char *name, err_t *err);
     /* Unloads it from that one, on which it does not run; using it again loads it anew. */
     void (*leave)(engine_model_t *model, uint32_t which);
     /* It stays where it is: unloads it from the others, and forgets what a load needs. */

@@ -335,11 +335,8 @@ static status_t place_steps(model_t *model, const model_load_options_t *options,
         status = emulate_family(model, err);
     else if (status == STATUS_OK && model->shapes)
         status = choose_references(model, options, err);
-    if (status == STATUS_OK && !options->profile_later)
-        status = model_prepare(model, options, err);
-    if (status == STATUS_OK && !options->profile_later)
-        status = memory_take(model, options->devices, err);
-    return status;
+    return status == STATUS_OK && !options->profile_later ? model_prepare_engines(model, options, err)
+                                                          : status;
 }
 
 static status_t ready_steps(model_t *model, const model_load_options_t *options, err_t *err)

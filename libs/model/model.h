@@ -49,7 +49,7 @@ typedef struct model_buffers {
 /* What was found of one of the engines that a model could run on. */
 enum {
     MODEL_ENGINES_MAX = 4,
-    MODEL_ENGINE_NAME_BYTES = 16,
+    MODEL_ENGINE_NAME_BYTES = ENGINE_RUNNING_BYTES,
     MODEL_ENGINE_SIZES = 3,
     MODEL_ENGINE_WHY_BYTES = 160,
     MODEL_ENGINES_TEXT_BYTES = 512
@@ -79,13 +79,14 @@ struct model {
     /* That loading it takes at most, as a trial (trial/trial.h) found; 0: it was not tried. */
     uint64_t loading_bytes;
     char without[MODEL_WITHOUT_BYTES]; /* engines that did not stand the trial, with commas */
-    /* The engine that the trial measured as the fastest, as `engines` says; "": it did not measure. */
+    /* The engine (or two) that the trial measured as the fastest, as `engines` says; "": it did not measure. */
     char fastest[MODEL_ENGINE_NAME_BYTES];
     bool corrects;              /* not with an engine that asks us for the latency */
     engine_model_t **on_device; /* one for each device */
     uint32_t on_device_count;
     const engine_model_info_t *info; /* of the first; that of all */
-    const char *engine;              /* that it runs on; NULL until that is known */
+    char running[MODEL_ENGINE_NAME_BYTES];
+    const char *engine; /* that it runs on (engine_choice_t.running); NULL until that is known */
     char only_engine
         [PROFILE_CACHE_WORD_BYTES]; /* it is loaded on this one and no other; "": on which it likes */
     model_engine_t engines[MODEL_ENGINES_MAX]; /* as they were tried; none where nothing was to be chosen */

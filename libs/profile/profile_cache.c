@@ -73,10 +73,10 @@ static bool parse_wait(const char *text, int64_t *wait_ns)
     return sscanf(text, "%" SCNd64 "%n", wait_ns, &used) == 1 && text[used] == '\0' && *wait_ns >= 0;
 }
 
-/* A name as programs have it; which there are is for others to know. */
+/* A name as programs have it, also of two engines as one ("openvino:2+onednn"); which there are is for others to know. */
 static bool parse_word(const char *text, char word[PROFILE_CACHE_WORD_BYTES])
 {
-    size_t len = strspn(text, "abcdefghijklmnopqrstuvwxyz_");
+    size_t len = strspn(text, "abcdefghijklmnopqrstuvwxyz_0123456789:+");
     if (len == 0 || text[len] != '\0' || len >= PROFILE_CACHE_WORD_BYTES)
         return false;
     memcpy(word, text, len + 1);

@@ -18,7 +18,7 @@ typedef struct {
 
 /* What was found out for the execution modes (docs/modes/README.md); counts of 0: nothing. Operators are cuts of
  * the engine. */
-enum { PROFILE_CACHE_CUTS_MAX = 32, PROFILE_CACHE_WORD_BYTES = 16 };
+enum { PROFILE_CACHE_CUTS_MAX = 32, PROFILE_CACHE_WORD_BYTES = 32 };
 #define PROFILE_CACHE_NO_WAIT INT64_MAX /* no T_comp_wait was found: `comp_wait_ns none` */
 typedef struct {
     uint32_t stages[PROFILE_CACHE_CUTS_MAX],

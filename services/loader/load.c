@@ -199,6 +199,17 @@ static uint64_t took_bytes(const tries_t *t, const char *engine)
     return most_bytes;
 }
 
+/* Of one or two: `running` of engine_choice_t. */
+static uint64_t took_running(const tries_t *t, const char *running)
+{
+    uint64_t sum_bytes = 0;
+
+    for (size_t i = 0; i < AUTO_MEMBERS_MAX; i++)
+        if (strstr(running, members_names[i]))
+            sum_bytes += took_bytes(t, members_names[i]);
+    return sum_bytes;
+}
+
 static void tell_passed(tries_t *t, const char *engine)
 {
     trial_answer_t answer = {.kind = TRIAL_PASSED, .peak_bytes = took_bytes(t, engine)};
@@ -286,14 +297,14 @@ static bool choose(tries_t *t)
 {
     const choice_watch_t watch = {.begins = on_begins, .loaded = on_loaded, .leads = on_leads, .arg = t};
     model_t *model = t->model;
-    uint32_t fastest = 0;
+    char fastest[MODEL_ENGINE_NAME_BYTES];
 
     model->config.engine[0] = model->only_engine[0] = '\0';
-    status_t status = model_compare_engines(model, &t->options, &watch, &fastest, NULL);
+    status_t status = model_compare_engines(model, &t->options, &watch, fastest, NULL);
     bool lacked = has_lacked(t);
     if (status == STATUS_OK && !lacked) {
         trial_answer_t *answer = t->answer;
-        memcpy(answer->fastest, model->engines[fastest].name, sizeof(answer->fastest));
+        memcpy(answer->fastest, fastest, sizeof(answer->fastest));
         memcpy(answer->engines, model->engines, sizeof(answer->engines));
         answer->engine_count = model->engine_count;
     }
@@ -361,7 +372,7 @@ void load_try(const trial_request_t *request, const trial_go_t *go, model_t *mod
     memcpy(answer->without, request->without, sizeof(answer->without));
     memcpy(model->without, request->without, sizeof(model->without));
     try_engines(&t, devices->ops);
-    answer->peak_bytes = took_bytes(&t, answer->fastest[0] ? answer->fastest : NULL);
+    answer->peak_bytes = answer->fastest[0] ? took_running(&t, answer->fastest) : took_bytes(&t, NULL);
     if (t.passed)
         answer_ok(answer);
 }

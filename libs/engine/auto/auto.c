@@ -33,7 +33,7 @@ static status_t auto_open(const engine_config_t *config, engine_t **out, err_t *
     }
     e->lanes = lanes;
     for (; e->lane_count < streams; e->lane_count++)
-        auto_lane_init(&lanes[e->lane_count], &e->members);
+        auto_lane_init(&lanes[e->lane_count]);
     *out = e;
     return STATUS_OK;
 }
@@ -61,7 +61,7 @@ static const engine_model_info_t *info(const engine_model_t *model)
 
 static status_t prepare(engine_model_t *model, uint32_t batch, err_t *err)
 {
-    status_t status = member_ops(model)->prepare(member_model(model), batch, err);
+    status_t status = member_at(model, batch)->ops->prepare(member_model_at(model, batch), batch, err);
     member_count_memory(model);
     return status;
 }
@@ -69,19 +69,26 @@ static status_t prepare(engine_model_t *model, uint32_t batch, err_t *err)
 static status_t prepare_shapes(engine_model_t *model, uint32_t batch, const engine_shape_t *input_shapes,
                                err_t *err)
 {
-    status_t status = member_ops(model)->prepare_shapes(member_model(model), batch, input_shapes, err);
+    status_t status =
+        member_at(model, batch)->ops->prepare_shapes(member_model_at(model, batch), batch, input_shapes, err);
     member_count_memory(model);
     return status;
 }
 
+/* Two engines have different operators. */
 static status_t uncuttable(const engine_model_t *model, err_t *err)
 {
-    return err_set(err, STATUS_UNSUPPORTED, "engine %s cannot cut a model", member_ops(model)->name);
+    return err_set(err, STATUS_UNSUPPORTED, "engine %s cannot cut a model", model->running);
+}
+
+static bool is_cuttable(const engine_model_t *model)
+{
+    return model->used.rows == 0 && member_ops(model)->cuts;
 }
 
 static status_t cuts(engine_model_t *model, engine_cuts_t *found, err_t *err)
 {
-    if (!member_ops(model)->cuts)
+    if (!is_cuttable(model))
         return uncuttable(model, err);
     status_t status = member_ops(model)->cuts(member_model(model), found, err);
     member_count_memory(model);
@@ -92,7 +99,7 @@ static status_t border_create(engine_model_t *model, const uint32_t *at, uint32_
                               const engine_shape_t *largest_shapes, engine_border_t **out, err_t *err)
 {
     const engine_ops_t *ops = member_ops(model);
-    if (!ops->border_create)
+    if (!is_cuttable(model))
         return uncuttable(model, err);
     engine_border_t *border = calloc(1, sizeof *border);
     if (!border)
@@ -124,7 +131,7 @@ static uint64_t border_bytes(const engine_border_t *border)
 static status_t prepare_range(engine_model_t *model, const engine_range_t *range, uint32_t batch,
                               const engine_shape_t *input_shapes, err_t *err)
 {
-    if (!member_ops(model)->prepare_range)
+    if (!is_cuttable(model))
         return uncuttable(model, err);
     status_t status = member_ops(model)->prepare_range(member_model(model), range, batch, input_shapes, err);
     member_count_memory(model);
@@ -145,14 +152,33 @@ static const char *choice_name(const engine_model_t *model, uint32_t which)
 
 static uint32_t choice_used(const engine_model_t *model)
 {
-    return model->used;
+    return model->used.large;
+}
+
+static const char *choice_running(const engine_model_t *model)
+{
+    return model->running;
+}
+
+static status_t choice_use(engine_model_t *model, uint32_t which, err_t *err)
+{
+    return member_model_use(model, &(split_t){.small = which, .large = which}, err);
+}
+
+static status_t choice_use_two(engine_model_t *model, uint32_t small, uint32_t rows, uint32_t large,
+                               err_t *err)
+{
+    return member_model_use(model, &(split_t){small, large, rows}, err);
 }
 
 static const engine_choice_t choice = {
     .count = choice_count,
     .name = choice_name,
     .used = choice_used,
-    .use = member_model_use,
+    .running = choice_running,
+    .use = choice_use,
+    .use_two = choice_use_two,
+    .use_named = member_model_use_named,
     .leave = member_model_leave,
     .settle = member_model_settle,
 };

@@ -1,9 +1,9 @@
 #include "engine/auto/lane.h"
 
-void auto_lane_init(auto_lane_t *lane, const members_t *members)
+void auto_lane_init(auto_lane_t *lane)
 {
     pthread_mutexattr_t recursive;
-    *lane = (auto_lane_t){.members = members};
+    *lane = (auto_lane_t){0};
     fifo_init(&lane->fifo);
     pthread_mutexattr_init(&recursive);
     pthread_mutexattr_settype(&recursive, PTHREAD_MUTEX_RECURSIVE);
@@ -46,9 +46,9 @@ static void drive(auto_lane_t *lane)
     engine_job_t *job;
     while ((job = fifo_next(&lane->fifo))) {
         const engine_model_t *model = job->model;
-        const member_t *on = &lane->members->list[model->used];
+        const member_t *on = member_at(model, job->batch);
         lane->inner = *job;
-        lane->inner.model = member_model(model);
+        lane->inner.model = member_model_at(model, job->batch);
         lane->inner.source = job->source ? job->source->inner : NULL;
         lane->inner.target = job->target ? job->target->inner : NULL;
         lane->inner.done = inner_done;

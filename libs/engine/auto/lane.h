@@ -15,7 +15,6 @@ struct engine_border {
 };
 
 typedef struct {
-    const members_t *members;
     fifo_t fifo;
     engine_job_t inner;    /* the running one, as its engine has it */
     pthread_mutex_t guard; /* recursive: an engine may answer inside stop */
@@ -24,7 +23,7 @@ typedef struct {
     atomic_bool passed;    /* submit has returned, or the answer has come: whoever is second goes on */
 } auto_lane_t;
 
-void auto_lane_init(auto_lane_t *lane, const members_t *members);
+void auto_lane_init(auto_lane_t *lane);
 void auto_lane_dispose(auto_lane_t *lane); /* nothing is queued or running */
 
 void auto_lane_submit(auto_lane_t *lane, engine_job_t *job);

@@ -31,7 +31,7 @@ status_t members_open(members_t *members, const engine_config_t *config, err_t *
         member_t *member = &members->list[members->count];
         if (find(members_names[i], &member->ops, err) == STATUS_OK &&
             member->ops->open(config, &member->engine, err) == STATUS_OK) {
-            members->count++;
+            members->names[members->count++] = member->ops->name;
         } else if (is_mistaken(config, members_names[i])) {
             members_close(members);
             return err->code;
@@ -108,35 +108,73 @@ static status_t load_on(engine_model_t *model, uint32_t which, err_t *err)
     return status;
 }
 
-status_t member_model_use(engine_model_t *model, uint32_t which, err_t *err)
+static bool is_used(const engine_model_t *model, uint32_t which)
+{
+    return which == model->used.small || which == model->used.large;
+}
+
+/* As it was described first. */
+static status_t enter(engine_model_t *model, uint32_t which, err_t *err)
 {
     const engine_ops_t *ops = model->members->list[which].ops;
-    const char *wrong = which == model->used ? NULL : faults_of(model->faults, ops->name);
+    const char *wrong = is_used(model, which) ? NULL : faults_of(model->faults, ops->name);
     if (wrong)
         return err_set(err, STATUS_UNSUPPORTED, "known to be wrong there: %s", wrong);
     status_t status = load_on(model, which, err);
-    if (status != STATUS_OK)
+    if (status != STATUS_OK || same_info(ops->info(model->on[which]), &model->description.info))
         return status;
-    if (!same_info(ops->info(model->on[which]), &model->description.info)) {
-        leave(model, which);
-        return err_set(err, STATUS_UNSUPPORTED, "it describes the model otherwise");
-    }
-    model->used = which;
+    leave(model, which);
+    return err_set(err, STATUS_UNSUPPORTED, "it describes the model otherwise");
+}
+
+static void run_on(engine_model_t *model, const split_t *split)
+{
+    model->used = *split;
+    split_name(split, model->members->names, model->running);
     member_count_memory(model);
-    return STATUS_OK;
+}
+
+status_t member_model_use(engine_model_t *model, const split_t *wanted, err_t *err)
+{
+    status_t status = enter(model, wanted->large, err);
+    if (status == STATUS_OK && wanted->rows)
+        status = enter(model, wanted->small, err);
+    if (status == STATUS_OK)
+        run_on(model, wanted);
+    return status;
+}
+
+status_t member_model_use_named(engine_model_t *model, const char *name, err_t *err)
+{
+    split_t split;
+    if (!split_parse(name, model->members->names, model->members->count, &split))
+        return err_set(err, STATUS_NOT_FOUND, "engine '%.40s' is not here", name);
+    return member_model_use(model, &split, err);
 }
 
 void member_model_leave(engine_model_t *model, uint32_t which)
 {
-    if (which != model->used)
+    if (!is_used(model, which))
         leave(model, which);
+}
+
+void member_count_memory(engine_model_t *model)
+{
+    engine_model_info_t *info = &model->description.info;
+    const engine_model_info_t *told = member_ops(model)->info(member_model(model));
+    info->memory_bytes = told->memory_bytes;
+    info->stop_points = told->stop_points;
+    if (model->used.rows == 0)
+        return;
+    told = member_at(model, 1)->ops->info(member_model_at(model, 1));
+    info->memory_bytes += told->memory_bytes;
+    info->stop_points = told->stop_points < info->stop_points ? told->stop_points : info->stop_points;
 }
 
 void member_model_settle(engine_model_t *model)
 {
     for (uint32_t i = 0; i < model->members->count; i++)
-        if (i != model->used)
-            leave(model, i);
+        member_model_leave(model, i);
     describe_load_dispose(&model->load);
 }
 
@@ -174,7 +212,7 @@ static bool load_on_some(engine_model_t *model, bool wrong, refusals_t *so_far, 
             continue;
         so_far->status = load_on(model, i, &why);
         if (so_far->status == STATUS_OK) {
-            model->used = i;
+            run_on(model, &(split_t){.small = i, .large = i});
             return true;
         }
         so_far->status = add_reason(ops, &why, so_far->first, err);
@@ -194,6 +232,13 @@ static status_t load_first(engine_model_t *model, const char *only, err_t *err)
     return refusals.status;
 }
 
+/* Of one, or of two (split.h). */
+static const char *name_of_large(const char *only)
+{
+    const char *plus = only ? strchr(only, '+') : NULL;
+    return plus ? plus + 1 : only;
+}
+
 status_t member_model_create(const members_t *members, const engine_load_t *what, engine_model_t **out,
                              err_t *err)
 {
@@ -203,9 +248,11 @@ status_t member_model_create(const members_t *members, const engine_load_t *what
     model->members = members;
     status_t status = describe_load_copy(&model->load, what, err);
     if (status == STATUS_OK)
-        status = load_first(model, what->only, err);
+        status = load_first(model, name_of_large(what->only), err);
     if (status == STATUS_OK)
         status = copy_info(&model->description, member_ops(model)->info(member_model(model)), err);
+    if (status == STATUS_OK && what->only)
+        status = member_model_use_named(model, what->only, err);
     if (status == STATUS_OK)
         *out = model;
     else

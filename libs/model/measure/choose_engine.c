@@ -3,10 +3,10 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "model/measure/agreement.h"
+#include "model/measure/pick_engine.h"
 #include "model/measure/profiler.h"
 #include "model/parts/memory.h"
 
-#include <math.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -90,8 +90,7 @@ static status_t prepare_again(model_t *model, const model_load_options_t *option
         return STATUS_OK;
     free(model->batch_bytes);
     model->batch_bytes = NULL;
-    status_t status = model_prepare(model, options, err);
-    return status == STATUS_OK ? memory_take(model, options->devices, err) : status;
+    return model_prepare_engines(model, options, err);
 }
 
 /* The one that the model was placed on is on it, and is told nobody. */
@@ -142,39 +141,19 @@ static uint32_t find(const chooser_t *c, const char *name)
 
 /* ---- The fastest ---- */
 
-/* How long a takes for one of b: the geometric mean over the sizes that both were run at. */
-static double ratio(const model_engine_t *a, const model_engine_t *b)
+static picked_from_t found(const chooser_t *c)
 {
-    double sum = 0;
-    uint32_t count = 0;
-
-    for (uint32_t s = 0; s < MODEL_ENGINE_SIZES; s++) {
-        if (a->latency_ns[s] <= 0 || b->latency_ns[s] <= 0)
-            continue;
-        sum += log((double)a->latency_ns[s] / (double)b->latency_ns[s]);
-        count++;
-    }
-    return count ? exp(sum / count) : 1;
+    return (picked_from_t){c->model->engines, c->model->engine_count, c->sizes, c->size_count};
 }
 
-/* Less than that is what two measurements of one engine differ by. */
-#define FASTER 0.98
-
-static bool is_better(const model_t *model, uint32_t i, uint32_t best)
+static uint32_t fastest(const chooser_t *c, uint32_t first)
 {
-    const model_engine_t *a = &model->engines[i], *b = &model->engines[best];
+    const picked_from_t from = found(c);
 
-    return a->unfit != b->unfit ? b->unfit : ratio(a, b) < FASTER;
+    return pick_fastest(&from, first);
 }
 
 /* Two that are near each other are run again in turns, so that what else the machine does meanwhile befalls both. */
-static bool are_near(const model_engine_t *a, const model_engine_t *b)
-{
-    double r = ratio(a, b);
-
-    return a->status == STATUS_OK && b->status == STATUS_OK && a->unfit == b->unfit && r > 0.5 && r < 2;
-}
-
 static status_t run_in_turns(chooser_t *c, uint32_t best, uint32_t which, err_t *err)
 {
     profiler_t profiler = model_profiler_of_largest(c->model, c->options);
@@ -187,21 +166,6 @@ static status_t run_in_turns(chooser_t *c, uint32_t best, uint32_t which, err_t 
             status = time_it(c, &profiler, TURN_PART, &c->model->engines[both[n % 2]], err);
     }
     return status;
-}
-
-/* Of those that fit the mode, if there are any; UINT32_MAX: none runs. `first` is not displaced for little. */
-static uint32_t fastest(const model_t *model, uint32_t first)
-{
-    uint32_t best = UINT32_MAX;
-
-    for (uint32_t n = 0; n <= model->engine_count; n++) {
-        uint32_t i = n == 0 ? first : n - 1;
-        if (!model->engines[i].name[0] || model->engines[i].status != STATUS_OK)
-            continue;
-        if (best == UINT32_MAX || is_better(model, i, best))
-            best = i;
-    }
-    return best;
 }
 
 /* "1: 3.85, 4: 15.2, 32: 120 ms"; a size that there was no time for is left out. */
@@ -218,7 +182,20 @@ static void figures(const chooser_t *c, const model_engine_t *e, char *text, siz
         (void)snprintf(text + len, size - len, " ms");
 }
 
-static void tell(const chooser_t *c, uint32_t chosen)
+/* What an engine has in running the model. */
+static const char *part_of(const char *running, const char *name)
+{
+    const char *large = strchr(running, '+');
+    size_t len = strlen(name);
+
+    if (strcmp(running, name) == 0)
+        return "yes";
+    if (large && strcmp(large + 1, name) == 0)
+        return "large batches";
+    return large && strncmp(running, name, len) == 0 && running[len] == ':' ? "small batches" : "no";
+}
+
+static void tell(const chooser_t *c, const char *running)
 {
     model_t *model = c->model;
     char text[FIGURES_BYTES];
@@ -229,7 +206,7 @@ static void tell(const chooser_t *c, uint32_t chosen)
         const model_engine_t *e = &model->engines[i];
         figures(c, e, text, sizeof(text));
         log_info("engine_tried", LOG_STR("model", model->name), LOG_STR("engine", e->name),
-                 LOG_STR("chosen", i == chosen ? "yes" : "no"), LOG_STR("batches", text),
+                 LOG_STR("chosen", part_of(running, e->name)), LOG_STR("batches", text),
                  LOG_STR("reason", e->why));
         if (len < sizeof(model->engines_text))
             len += (size_t)snprintf(model->engines_text + len, sizeof(model->engines_text) - len, "%s%s: %s",
@@ -266,7 +243,7 @@ static void leave_out(const chooser_t *c, uint32_t which, const char *why, model
 static status_t keep_fastest(const chooser_t *c, uint32_t first, err_t *err)
 {
     engine_model_t *on = c->model->on_device[0];
-    uint32_t best = fastest(c->model, first);
+    uint32_t best = fastest(c, first);
     status_t status = best == UINT32_MAX ? STATUS_OK : c->choice->use(on, best, err);
 
     for (uint32_t i = 0; i < c->model->engine_count; i++)
@@ -277,7 +254,7 @@ static status_t keep_fastest(const chooser_t *c, uint32_t first, err_t *err)
 
 static void tell_leads(const chooser_t *c, uint32_t first)
 {
-    uint32_t best = fastest(c->model, first);
+    uint32_t best = fastest(c, first);
 
     if (c->watch && c->watch->leads && best != UINT32_MAX)
         c->watch->leads(c->watch->arg, c->model->engines[best].name);
@@ -299,10 +276,10 @@ static uint32_t first_of(const chooser_t *c)
 static status_t try_beside_best(chooser_t *c, uint32_t first, uint32_t which, err_t *err)
 {
     model_engine_t *engines = c->model->engines;
-    uint32_t best = fastest(c->model, first);
+    uint32_t best = fastest(c, first);
     status_t status = try_engine(c, which, &engines[which], err);
 
-    if (status == STATUS_OK && best != UINT32_MAX && are_near(&engines[best], &engines[which]))
+    if (status == STATUS_OK && best != UINT32_MAX && pick_are_near(&engines[best], &engines[which]))
         status = run_in_turns(c, best, which, err);
     return status;
 }
@@ -328,7 +305,58 @@ static status_t measure_others(chooser_t *c, uint32_t first, err_t *err)
     return status;
 }
 
-static status_t measure_all(chooser_t *c, uint32_t *chosen, err_t *err)
+/* ---- Two of them ---- */
+
+/* Batches are run whole; where they may be stopped, both can. */
+static bool may_be_two(const chooser_t *c, uint32_t best)
+{
+    model_mode_t mode = model_asked_mode(c->model, c->options);
+
+    return mode == MODE_WHOLE || (mode == MODE_PREEMPT && !c->model->engines[best].unfit);
+}
+
+static bool find_two(const chooser_t *c, uint32_t best, pick_two_t *two)
+{
+    const picked_from_t from = found(c);
+
+    return may_be_two(c, best) && pick_two(&from, best, two);
+}
+
+/* What was found once is asked again, both being there. */
+static status_t confirm_two(chooser_t *c, uint32_t best, pick_two_t *two, bool *confirmed, err_t *err)
+{
+    uint32_t other = two->small == best ? two->large : two->small;
+    engine_model_t *on = c->model->on_device[0];
+    err_t why;
+
+    *confirmed = false;
+    if (c->watch && c->watch->begins)
+        c->watch->begins(c->watch->arg, c->choice->name(on, other));
+    if (c->choice->use(on, other, &why) != STATUS_OK)
+        return STATUS_OK;
+    status_t status = run_in_turns(c, best, other, err);
+    *confirmed =
+        status == STATUS_OK && find_two(c, best, two) && (two->small == other || two->large == other);
+    return status;
+}
+
+/* Onto the best, or onto two where they are better. */
+static status_t settle_on(chooser_t *c, uint32_t best, err_t *err)
+{
+    engine_model_t *on = c->model->on_device[0];
+    bool confirmed = false;
+    pick_two_t two;
+    status_t status = find_two(c, best, &two) ? confirm_two(c, best, &two, &confirmed, err) : STATUS_OK;
+
+    if (status == STATUS_OK)
+        status = confirmed ? c->choice->use_two(on, two.small, two.rows, two.large, err)
+                           : c->choice->use(on, best, err);
+    for (uint32_t i = 0; i < c->model->engine_count; i++)
+        c->choice->leave(on, i);
+    return status;
+}
+
+static status_t measure_all(chooser_t *c, err_t *err)
 {
     model_t *model = c->model;
     uint32_t count = c->choice->count(model->on_device[0]), first = first_of(c);
@@ -342,9 +370,9 @@ static status_t measure_all(chooser_t *c, uint32_t *chosen, err_t *err)
     agreement_dispose(&c->agreement);
     if (status != STATUS_OK)
         return status;
-    *chosen = fastest(model, first);
-    return *chosen == UINT32_MAX ? err_set(err, model->engines[first].status, "%s", model->engines[first].why)
-                                 : STATUS_OK;
+    uint32_t best = fastest(c, first);
+    return best == UINT32_MAX ? err_set(err, model->engines[first].status, "%s", model->engines[first].why)
+                              : settle_on(c, best, err);
 }
 
 /* ---- What need not be measured ---- */
@@ -357,12 +385,12 @@ static const char *known_engine(const chooser_t *c, char word[PROFILE_CACHE_WORD
     return model_known_engine(c->model, c->options, word) ? word : NULL;
 }
 
-/* As a trial found, if it did: of the engine that it named. */
-static bool was_measured(chooser_t *c, uint32_t which)
+/* As a trial found, if it did: of what it named. */
+static bool was_measured(chooser_t *c, const char *running)
 {
     model_t *model = c->model;
 
-    if (!model->fastest[0] || strcmp(model->fastest, c->choice->name(model->on_device[0], which)) != 0)
+    if (strcmp(model->fastest, running) != 0)
         return false;
     c->size_count = sizes_of(model->info->max_batch, c->sizes);
     return true;
@@ -375,7 +403,7 @@ static status_t use_everywhere(const chooser_t *c, const char *name, err_t *err)
     model_t *model = c->model;
 
     for (uint32_t d = 0; d < model->on_device_count; d++) {
-        status_t status = c->choice->use(model->on_device[d], find(c, name), err);
+        status_t status = c->choice->use_named(model->on_device[d], name, err);
         if (status != STATUS_OK)
             return status;
         c->choice->settle(model->on_device[d]);
@@ -384,38 +412,99 @@ static status_t use_everywhere(const chooser_t *c, const char *name, err_t *err)
 }
 
 status_t model_compare_engines(model_t *model, const model_load_options_t *options,
-                               const choice_watch_t *watch, uint32_t *best, err_t *err)
+                               const choice_watch_t *watch, char best[MODEL_ENGINE_NAME_BYTES], err_t *err)
 {
     chooser_t c = {
         .model = model, .options = options, .choice = options->devices->ops->choice, .watch = watch};
+    status_t status = measure_all(&c, err);
 
-    return measure_all(&c, best, err);
+    if (status == STATUS_OK)
+        snprintf(best, MODEL_ENGINE_NAME_BYTES, "%s", c.choice->running(model->on_device[0]));
+    return status;
+}
+
+/* Whether it is, and fits. */
+static bool put_on_known(const chooser_t *c)
+{
+    char word[PROFILE_CACHE_WORD_BYTES];
+    const char *known = known_engine(c, word);
+    err_t why;
+
+    return known && c->choice->use_named(c->model->on_device[0], known, &why) == STATUS_OK &&
+           (c->model->config.engine[0] || fits_mode(c, &why));
+}
+
+/* A copy: what the engine says of itself goes with the model there. */
+static void note_running(model_t *model, const engine_choice_t *choice)
+{
+    snprintf(model->running, sizeof(model->running), "%s", choice->running(model->on_device[0]));
+    model->engine = model->running;
 }
 
 status_t model_choose_engine(model_t *model, const model_load_options_t *options, err_t *err)
 {
     chooser_t c = {.model = model, .options = options, .choice = options->devices->ops->choice};
-    char word[PROFILE_CACHE_WORD_BYTES];
-    uint32_t chosen = UINT32_MAX;
-    err_t why;
 
     if (!c.choice) {
         model->engine = options->devices->ops->name;
         return STATUS_OK;
     }
-    uint32_t first = c.choice->used(model->on_device[0]);
-    const char *known = known_engine(&c, word);
-    if (known && find(&c, known) != UINT32_MAX &&
-        c.choice->use(model->on_device[0], find(&c, known), &why) == STATUS_OK &&
-        (model->config.engine[0] || fits_mode(&c, &why)))
-        chosen = find(&c, known);
-    bool measures = chosen == UINT32_MAX;
-    status_t status = measures ? measure_all(&c, &chosen, err) : STATUS_OK;
+    char first[MODEL_ENGINE_NAME_BYTES];
+    snprintf(first, sizeof(first), "%s", c.choice->running(model->on_device[0]));
+    bool measures = !put_on_known(&c);
+    status_t status = measures ? measure_all(&c, err) : STATUS_OK;
     if (status != STATUS_OK)
         return status;
-    if (measures || was_measured(&c, chosen))
-        tell(&c, chosen);
-    model->engine = c.choice->name(model->on_device[0], chosen);
+    note_running(model, c.choice);
+    if (measures || was_measured(&c, model->engine))
+        tell(&c, model->engine);
     status = use_everywhere(&c, model->engine, err);
-    return status == STATUS_OK && chosen != first ? prepare_again(model, options, err) : status;
+    if (status == STATUS_OK && strcmp(first, model->engine) != 0)
+        status = prepare_again(model, options, err);
+    if (status == STATUS_OK)
+        note_running(model, c.choice);
+    return status;
+}
+
+/* ---- Memory for two ---- */
+
+static status_t prepare_and_take(model_t *model, const model_load_options_t *options, err_t *err)
+{
+    status_t status = model_prepare(model, options, err);
+
+    return status == STATUS_OK ? memory_take(model, options->devices, err) : status;
+}
+
+/* Of two, the one of the large batches. */
+static status_t keep_one(model_t *model, const engine_choice_t *choice, err_t *err)
+{
+    for (uint32_t d = 0; d < model->on_device_count; d++) {
+        engine_model_t *on = model->on_device[d];
+        status_t status = choice->use(on, choice->used(on), err);
+        if (status != STATUS_OK)
+            return status;
+        for (uint32_t i = 0; i < choice->count(on); i++)
+            choice->leave(on, i);
+    }
+    if (model->only_engine[0])
+        snprintf(model->only_engine, sizeof(model->only_engine), "%s", choice->running(model->on_device[0]));
+    return STATUS_OK;
+}
+
+status_t model_prepare_engines(model_t *model, const model_load_options_t *options, err_t *err)
+{
+    const engine_choice_t *choice = options->devices->ops->choice;
+    status_t status = prepare_and_take(model, options, err);
+    bool fits = status == STATUS_OK && memory_is_ample(model, options->devices);
+
+    if (fits || (status != STATUS_OK && status != STATUS_NO_MEMORY) || !choice ||
+        !strchr(choice->running(model->on_device[0]), '+'))
+        return status;
+    log_info("engine_left", LOG_STR("model", model->name),
+             LOG_STR("engine", choice->running(model->on_device[0])),
+             LOG_STR("reason", "of two engines one stays: both leave too little memory"));
+    free(model->batch_bytes);
+    model->batch_bytes = NULL;
+    status = keep_one(model, choice, err);
+    return status == STATUS_OK ? prepare_and_take(model, options, err) : status;
 }

@@ -1,7 +1,8 @@
 /*
  * Which of several engines a model runs on (engine_choice_t): each that takes it is held against the first one's outputs on
- * random inputs and measured at batches of 1, 4 and the largest; the fastest serves. What was found once of the same files on
- * this machine is kept with the profile.
+ * random inputs and measured at batches of 1, 4 and the largest; the fastest serves. Where one is faster with small batches and
+ * another with large ones, by more than two measurements differ, and there is memory for both, two serve. What was found once of the
+ * same files on this machine is kept with the profile.
  */
 #ifndef MODEL_CHOOSE_ENGINE_H
 #define MODEL_CHOOSE_ENGINE_H
@@ -29,10 +30,14 @@ typedef struct {
 
 /*
  * The measuring alone: the model, placed on one of several engines, is tried on the others; model->engines says what was found, and
- * *fastest which of them it should run on. It is left on that one, which need not be prepared. Two of them have it at a time. Errors: that of
- * the first when it runs on none; CANCELLED.
+ * `fastest` which of them it should run on. It is left on these, which need not be prepared. Two of them have it at a time. Errors: that
+ * of the first when it runs on none; CANCELLED.
  */
 status_t model_compare_engines(model_t *model, const model_load_options_t *options,
-                               const choice_watch_t *watch, uint32_t *fastest, err_t *err);
+                               const choice_watch_t *watch, char fastest[MODEL_ENGINE_NAME_BYTES],
+                               err_t *err);
+
+/* model_prepare and memory_take; of two engines one is left again where there is no memory for both, or too little for others then. */
+status_t model_prepare_engines(model_t *model, const model_load_options_t *options, err_t *err);
 
 #endif

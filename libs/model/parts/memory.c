@@ -129,6 +129,14 @@ status_t memory_take(model_t *model, const model_devices_t *devices, err_t *err)
     return status;
 }
 
+bool memory_is_ample(const model_t *model, const model_devices_t *devices)
+{
+    for (uint32_t i = 0; devices->memory_bytes && i < devices->count; i++)
+        if (atomic_load(&devices->list[i].used_bytes) + model->taken_bytes > devices->memory_bytes)
+            return false;
+    return true;
+}
+
 status_t memory_take_more(model_t *model, const model_devices_t *devices, uint64_t bytes, const char *what,
                           err_t *err)
 {

@@ -20,6 +20,8 @@ void memory_note_batch(model_t *model, uint32_t batch);
 
 /* All of it is known: takes the room on all devices, what its files have with it, or NO_MEMORY with the sizes. */
 status_t memory_take(model_t *model, const model_devices_t *devices, err_t *err);
+/* Behind it: as much again is left on each device. */
+bool memory_is_ample(const model_t *model, const model_devices_t *devices);
 /* Behind memory_take: room for more, whatever the batch size. `what` needs it. */
 status_t memory_take_more(model_t *model, const model_devices_t *devices, uint64_t bytes, const char *what,
                           err_t *err);

@@ -70,6 +70,111 @@ Test(auto_choice, each_engine_runs_it_and_one_stays)
     ops->close(engine);
 }
 
+/* ---- Two at once ---- */
+
+static uint32_t find(const engine_model_t *model, const char *name)
+{
+    for (uint32_t i = 0; i < ops->choice->count(model); i++)
+        if (strcmp(ops->choice->name(model, i), name) == 0)
+            return i;
+    cr_assert_fail("no %s", name);
+    return 0;
+}
+
+static void run_rows(engine_model_t *model, uint32_t rows, float out[ROWS * WIDTH])
+{
+    float in[ROWS * WIDTH];
+    ticket_t ticket;
+    network_noise(in, ROWS * WIDTH, 5);
+    engine_job_t job = {
+        .model = model, .batch = rows, .inputs = (const void *[]){in}, .outputs = (void *[]){out}};
+    cr_assert_eq(ticket_run(&ticket, ops, engine, job), STATUS_OK, "%s", ticket.text);
+}
+
+/* Which of two it ran on is seen in the last bits. */
+Test(auto_choice, small_batches_run_on_one_and_large_ones_on_another)
+{
+    float ort[ROWS][ROWS * WIDTH] = {0}, onednn[ROWS][ROWS * WIDTH] = {0}, out[ROWS * WIDTH];
+    err_t err;
+    begin();
+    engine_model_t *model = load("Softmax", STATUS_OK, &err);
+    uint32_t a = find(model, "onnxruntime"), b = find(model, "onednn");
+    for (uint32_t rows = 1; rows <= ROWS; rows++) {
+        cr_assert_eq(ops->choice->use(model, a, &err), STATUS_OK, "%s", err.text);
+        run_rows(model, rows, ort[rows - 1]);
+        cr_assert_eq(ops->choice->use(model, b, &err), STATUS_OK, "%s", err.text);
+        run_rows(model, rows, onednn[rows - 1]);
+        cr_assert_neq(memcmp(ort[rows - 1], onednn[rows - 1], sizeof out), 0, "the network tells nothing");
+    }
+    cr_assert_eq(ops->choice->use_two(model, a, 2, b, &err), STATUS_OK, "%s", err.text);
+    cr_expect_str_eq(ops->choice->running(model), "onnxruntime:2+onednn");
+    cr_expect_eq(ops->choice->used(model), b);
+    ops->choice->settle(model);
+    for (uint32_t rows = 1; rows <= ROWS; rows++) {
+        memset(out, 0, sizeof out);
+        run_rows(model, rows, out);
+        cr_expect_eq(memcmp(out, rows <= 2 ? ort[rows - 1] : onednn[rows - 1], sizeof out), 0, "%u", rows);
+    }
+    ops->unload(model);
+    ops->close(engine);
+}
+
+Test(auto_choice, two_take_the_memory_of_two_and_cannot_be_cut)
+{
+    engine_cuts_t cuts;
+    engine_border_t *border;
+    err_t err;
+    begin();
+    engine_model_t *model = load("Sigmoid", STATUS_OK, &err);
+    cr_assert_eq(ops->choice->use_named(model, "onnxruntime", &err), STATUS_OK, "%s", err.text);
+    uint64_t one_bytes = ops->info(model)->memory_bytes;
+    uint32_t stops = ops->info(model)->stop_points;
+    cr_assert_eq(ops->choice->use_named(model, "onednn", &err), STATUS_OK, "%s", err.text);
+    uint64_t other_bytes = ops->info(model)->memory_bytes;
+    cr_assert_eq(ops->choice->use_named(model, "onednn:1+onnxruntime", &err), STATUS_OK, "%s", err.text);
+    cr_expect_eq(ops->info(model)->memory_bytes, one_bytes + other_bytes);
+    cr_expect_gt(stops, 0);
+    cr_expect_eq(ops->info(model)->stop_points, 0, "onednn stops nowhere");
+    cr_expect_eq(ops->cuts(model, &cuts, &err), STATUS_UNSUPPORTED);
+    cr_expect(strstr(err.text, "onednn:1+onnxruntime"), "%s", err.text);
+    cr_expect_eq(ops->border_create(model, &(uint32_t){1}, 1, ROWS, NULL, &border, &err), STATUS_UNSUPPORTED);
+    cr_expect_eq(ops->prepare_range(model, &(engine_range_t){0}, 1, NULL, &err), STATUS_UNSUPPORTED);
+    cr_assert_eq(ops->choice->use_named(model, "onnxruntime", &err), STATUS_OK, "%s", err.text);
+    cr_expect_eq(ops->cuts(model, &cuts, &err), STATUS_OK, "on one again");
+    ops->unload(model);
+    ops->close(engine);
+}
+
+Test(auto_choice, who_names_two_gets_both_or_nothing)
+{
+    engine_model_t *model = NULL;
+    err_t err;
+    begin();
+    const struct {
+        const char *only, *without;
+        status_t status;
+    } cases[] = {{"onednn:2+onnxruntime", NULL, STATUS_OK},
+                 {"onednn:2+onnxruntime", "onednn", STATUS_UNSUPPORTED},
+                 {"onednn:2+onnxruntime", "onnxruntime", STATUS_UNSUPPORTED},
+                 {"onednn:2+nothing", NULL, STATUS_NOT_FOUND},
+                 {"nothing:2+onednn", NULL, STATUS_NOT_FOUND},
+                 {"onednn:+onnxruntime", NULL, STATUS_NOT_FOUND}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        maker_t *m = maker_create(17);
+        maker_input(m, "x", DTYPE_F32, 2, (int64_t[]){-1, WIDTH});
+        maker_node(m, "Exp", "x", "y");
+        maker_output(m, "y", DTYPE_F32, 2, (int64_t[]){-1, WIDTH});
+        engine_load_t what = {.max_batch = ROWS, .only = cases[i].only, .without = cases[i].without};
+        cr_assert_eq(network_load_as(m, ops, engine, what, &model, &err), cases[i].status, "%zu: %s", i,
+                     err.text);
+        if (cases[i].status != STATUS_OK)
+            continue;
+        cr_expect_str_eq(ops->choice->running(model), cases[i].only);
+        ops->unload(model);
+    }
+    ops->close(engine);
+}
+
 /* What none of them takes is told as oneDNN tells it. */
 Test(auto_choice, what_no_engine_takes_is_told_once)
 {

@@ -91,6 +91,21 @@ Test(memory, what_a_mode_keeps_comes_on_top_and_can_be_given_back)
     cr_assert_eq(atomic_load(&list[1].used_bytes), 0);
 }
 
+Test(memory, it_is_ample_where_as_much_again_is_left)
+{
+    err_t err;
+
+    prepare(40);
+    cr_assert_eq(memory_take(model, &devices, &err), STATUS_OK); /* 60 of 100 MiB */
+    cr_expect_not(memory_is_ample(model, &devices));
+    devices.memory_bytes = 120 << 20;
+    cr_expect(memory_is_ample(model, &devices));
+    atomic_fetch_add(&list[1].used_bytes, 1);
+    cr_expect_not(memory_is_ample(model, &devices), "not on each");
+    devices.memory_bytes = 0;
+    cr_expect(memory_is_ample(model, &devices));
+}
+
 Test(memory, files_alone_may_be_too_large)
 {
     err_t err;

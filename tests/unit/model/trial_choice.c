@@ -170,6 +170,40 @@ Test(trial_choice, what_was_measured_on_trial_is_not_measured_again)
     rig_end(&rig);
 }
 
+/* ---- Two at once ---- */
+
+/* Onto what a trial found, on devices that have so much memory (0: no limit). What it takes of them. */
+static uint64_t load_in(rig_t *rig, uint64_t memory_bytes, const char *wanted)
+{
+    model_unload(rig->model, &rig->devices);
+    rig->devices.memory_bytes = memory_bytes;
+    cr_assert_eq(model_load(rig->model, &rig->options, &rig->err), STATUS_OK, "%s", rig->err.text);
+    cr_expect_str_eq(rig->model->engine, wanted);
+    rig->options.trials = NULL; /* once is enough */
+    return rig->model->taken_bytes;
+}
+
+Test(trial_choice, two_serve_where_there_is_memory_for_both_and_as_much_again)
+{
+    const trial_answer_t answers[] = {{.magic = TRIAL_MAGIC, .kind = TRIAL_FILES, .hash = "h"},
+                                      {.magic = TRIAL_MAGIC, .kind = TRIAL_PASSED, .engine = "onnxruntime"},
+                                      {.magic = TRIAL_MAGIC,
+                                       .kind = TRIAL_DONE,
+                                       .fastest = "onednn:2+onnxruntime",
+                                       .engine_count = 2,
+                                       .engines = {{.name = "onnxruntime", .latency_ns = {2, 3, 4}},
+                                                   {.name = "onednn", .latency_ns = {1, 3, 5}}}}};
+    rig_t rig;
+
+    rig_start(&rig, a_player(answers, 3, "", "exec sleep 1000"), 60 * NS_PER_S, "auto");
+    rig.options.profile_budget_ns = 400 * NS_PER_MS;
+    uint64_t two_bytes = load_in(&rig, 0, "onednn:2+onnxruntime");
+    (void)load_in(&rig, 3 * two_bytes, "onednn:2+onnxruntime");
+    cr_expect_lt(load_in(&rig, two_bytes * 3 / 2, "onnxruntime"), two_bytes);
+    (void)load_in(&rig, two_bytes - 1, "onnxruntime");
+    rig_end(&rig);
+}
+
 /* ---- Memory for two ---- */
 
 static const trial_answer_t files = {.magic = TRIAL_MAGIC, .kind = TRIAL_FILES, .hash = "h"},

@@ -137,7 +137,8 @@ Test(cache, comes_back_as_it_was)
                              .whole_is_faster = true,
                              .exits = {1, 2, 30},
                              .exit_count = 3,
-                             .loading_bytes = UINT64_C(6) << 30};
+                             .loading_bytes = UINT64_C(6) << 30,
+                             .engine = "openvino:2+onednn"};
     profile_modes_t kept;
     before.spread = 1.125;
     before.noise = 0.25;
@@ -191,7 +192,8 @@ Test(cache, broken_files_are_named_with_their_line)
     cache_fails("fermata_profile 2\ndevice d\nmodel m\nbatch 1 5\ncomp_wait_ns nothing\n", "5:");
     cache_fails("fermata_profile 2\ndevice d\nmodel m\nbatch 1 5\nschedule\n", "5:");
     cache_fails("fermata_profile 2\ndevice d\nmodel m\nbatch 1 5\nschedule in put\n", "5:");
-    cache_fails("fermata_profile 2\ndevice d\nmodel m\nbatch 1 5\nschedule sixteen_letters_\n", "5:");
+    cache_fails(
+        "fermata_profile 2\ndevice d\nmodel m\nbatch 1 5\nschedule thirty_two_letters_are_too_many_\n", "5:");
     cache_fails("fermata_profile 2\ndevice d\nmodel m\nbatch 1 5\nwhole_is_faster 1\n", "5:");
 }
 
