@@ -1,6 +1,7 @@
 /*
  * Reductions over axes, running sums and the places of extremes.
  */
+#include "graph/ops/sum.h"
 #include "graph/ops/tables.h"
 
 #include <math.h>
@@ -201,7 +202,9 @@ static status_t eval_reduce(op_ctx_t *c)
     if (status != STATUS_OK)
         return status;
     layout_t l = layout_of(x, mask);
-    if (x->dtype == DTYPE_F32 || x->dtype == DTYPE_F64)
+    if (x->dtype == DTYPE_F32 && (kind == SUM || kind == MEAN))
+        sum_f32(x, mask, kind == MEAN ? (double)l.each : 1, c->out[0]->data);
+    else if (x->dtype == DTYPE_F32 || x->dtype == DTYPE_F64)
         run_float(x, c->out[0], &l, kind);
     else if (kind == LOG_SUM_EXP)
         return op_unsupported(c, "element type %s is not supported", dtype_name(x->dtype));
