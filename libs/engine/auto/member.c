@@ -187,8 +187,7 @@ static status_t add_reason(const engine_ops_t *ops, const err_t *why, bool first
     if (first)
         return err_set(err, why->code, "%s", why->text);
     if (ops == &engine_onednn)
-        return why->code == STATUS_UNSUPPORTED && before.code == STATUS_UNSUPPORTED &&
-                       strcmp(why->text, before.text) != 0
+        return why->code == STATUS_UNSUPPORTED && strcmp(why->text, before.text) != 0
                    ? err_set(err, why->code, "%.*s; %.*s", REASON_BYTES, why->text, REASON_BYTES, before.text)
                    : err_set(err, why->code, "%s", why->text);
     return before.code;

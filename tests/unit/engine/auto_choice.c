@@ -185,6 +185,22 @@ Test(auto_choice, what_no_engine_takes_is_told_once)
     ops->close(engine);
 }
 
+/* What oneDNN lacks is not all that is wrong. */
+Test(auto_choice, a_mistake_that_others_find_is_told_beside_what_onednn_lacks)
+{
+    engine_model_t *model = NULL;
+    err_t err;
+    begin();
+    maker_t *m = maker_create(17);
+    maker_input(m, "x", DTYPE_F32, 1, (int64_t[]){8});
+    maker_node(m, "Bernoulli", "x", "y");
+    maker_output(m, "y", DTYPE_F32, -1, NULL);
+    engine_load_t what = {.max_batch = ROWS, .batching = ENGINE_BATCH_FORCE};
+    cr_assert_neq(network_load_as(m, ops, engine, what, &model, &err), STATUS_OK);
+    cr_expect(strstr(err.text, "Bernoulli") && strstr(err.text, "max_batch"), "%s", err.text);
+    ops->close(engine);
+}
+
 static engine_job_t part(engine_model_t *model, const float *in, float *out)
 {
     static const void *inputs[1];
