@@ -104,6 +104,7 @@ def test_the_fastest_serves_and_is_kept(bin_dir, tmp_path):
     two = "onednn:2+onnxruntime"
     kept.write_text(kept.read_text().replace(f"engine {other}\n", f"engine {two}\n"))
     other = two
+    (models / "heavy" / "config.yaml").write_text("slo_ms: 60000\n")  # so that it is answered, however busy the machine is
     up = Up(bin_dir, tmp_path / "two.log", models=models)
     try:
         assert engines(up)["heavy"]["engine"] == up.ready["models"][0]["engine"] == two
@@ -113,6 +114,7 @@ def test_the_fastest_serves_and_is_kept(bin_dir, tmp_path):
     finally:
         up.stop()
     # An engine that is not there any more is no reason not to serve.
+    (models / "heavy" / "config.yaml").write_text("slo_ms: 2\n")
     kept.write_text(kept.read_text().replace(f"engine {other}\n", "engine abacus\n"))
     up = Up(bin_dir, tmp_path / "gone.log", models=models)
     try:
