@@ -276,7 +276,7 @@ Test(simulation, scattered_latencies_are_learned)
 
 static double goodput_in(const world_t *world)
 {
-    goodput_config_t config = {.base = world->config, .precision = 0.02};
+    goodput_config_t config = {.base = world->config, .precision = 0.005};
     simulation_result_t *result;
     double rate_rps;
     err_t err;
