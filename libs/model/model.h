@@ -88,7 +88,7 @@ struct model {
     char running[MODEL_ENGINE_NAME_BYTES];
     const char *engine; /* that it runs on (engine_choice_t.running); NULL until that is known */
     char only_engine
-        [PROFILE_CACHE_WORD_BYTES]; /* it is loaded on this one and no other; "": on which it likes */
+        [PROFILE_CACHE_ENGINE_BYTES]; /* it is loaded on this one and no other; "": on which it likes */
     model_engine_t engines[MODEL_ENGINES_MAX]; /* as they were tried; none where nothing was to be chosen */
     uint32_t engine_count;
     char engines_text[MODEL_ENGINES_TEXT_BYTES]; /* of these, for people */
@@ -185,7 +185,7 @@ static inline model_mode_t model_asked_mode(const model_t *model, const model_lo
 
 /* The engine on which a copy of it was measured lately. False: none. */
 bool model_known_engine(const model_t *model, const model_load_options_t *options,
-                        char word[PROFILE_CACHE_WORD_BYTES]);
+                        char word[PROFILE_CACHE_ENGINE_BYTES]);
 
 /* To measure the loaded model on the first of its devices, beside what that serves. sizes: of its axes; NULL when it
  * has none. */

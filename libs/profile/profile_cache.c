@@ -73,14 +73,25 @@ static bool parse_wait(const char *text, int64_t *wait_ns)
     return sscanf(text, "%" SCNd64 "%n", wait_ns, &used) == 1 && text[used] == '\0' && *wait_ns >= 0;
 }
 
-/* A name as programs have it, also of two engines as one ("openvino:2+onednn"); which there are is for others to know. */
-static bool parse_word(const char *text, char word[PROFILE_CACHE_WORD_BYTES])
+/* A name as programs have it, in room for `size` bytes; which there are is for others to know. */
+static bool parse_letters(const char *text, const char *letters, char *word, size_t size)
 {
-    size_t len = strspn(text, "abcdefghijklmnopqrstuvwxyz_0123456789:+");
-    if (len == 0 || text[len] != '\0' || len >= PROFILE_CACHE_WORD_BYTES)
+    size_t len = strspn(text, letters);
+    if (len == 0 || text[len] != '\0' || len >= size)
         return false;
     memcpy(word, text, len + 1);
     return true;
+}
+
+static bool parse_schedule(const char *text, char word[PROFILE_CACHE_WORD_BYTES])
+{
+    return parse_letters(text, "abcdefghijklmnopqrstuvwxyz_", word, PROFILE_CACHE_WORD_BYTES);
+}
+
+/* Also of two as one: "openvino:2+onednn". */
+static bool parse_engine(const char *text, char engine[PROFILE_CACHE_ENGINE_BYTES])
+{
+    return parse_letters(text, "abcdefghijklmnopqrstuvwxyz_0123456789:+", engine, PROFILE_CACHE_ENGINE_BYTES);
 }
 
 static bool parse_yes(const char *text, bool *value)
@@ -136,9 +147,9 @@ static bool parse_line(cache_t *cache, char *line)
     if (strcmp(line, "comp_wait_ns") == 0)
         return parse_wait(value, &cache->modes.comp_wait_ns);
     if (strcmp(line, "schedule") == 0)
-        return parse_word(value, cache->modes.schedule);
+        return parse_schedule(value, cache->modes.schedule);
     if (strcmp(line, "engine") == 0)
-        return parse_word(value, cache->modes.engine);
+        return parse_engine(value, cache->modes.engine);
     if (strcmp(line, "loading_bytes") == 0)
         return parse_bytes(value, &cache->modes.loading_bytes);
     if (strcmp(line, "whole_is_faster") == 0)

@@ -18,7 +18,7 @@ typedef struct {
 
 /* What was found out for the execution modes (docs/modes/README.md); counts of 0: nothing. Operators are cuts of
  * the engine. */
-enum { PROFILE_CACHE_CUTS_MAX = 32, PROFILE_CACHE_WORD_BYTES = 32 };
+enum { PROFILE_CACHE_CUTS_MAX = 32, PROFILE_CACHE_WORD_BYTES = 16, PROFILE_CACHE_ENGINE_BYTES = 32 };
 #define PROFILE_CACHE_NO_WAIT INT64_MAX /* no T_comp_wait was found: `comp_wait_ns none` */
 typedef struct {
     uint32_t stages[PROFILE_CACHE_CUTS_MAX],
@@ -29,7 +29,7 @@ typedef struct {
     uint32_t exits[PROFILE_CACHE_CUTS_MAX], exit_count; /* preempt: where a batch can be stopped, rising */
     /* It was loaded on trial (model/trial/trial.h), which took so much; 0: it was not. */
     uint64_t loading_bytes;
-    char engine[PROFILE_CACHE_WORD_BYTES]; /* which of several it was measured on; "": there was one */
+    char engine[PROFILE_CACHE_ENGINE_BYTES]; /* which of several it was measured on; "": there was one */
 } profile_modes_t;
 
 /* STATUS_OK only if the file is well formed and was measured on this device for this very model (hash "": any), no later

@@ -378,7 +378,7 @@ static status_t measure_all(chooser_t *c, err_t *err)
 /* ---- What need not be measured ---- */
 
 /* One that was loaded on an engine because it is named, or a copy of which was measured. NULL: neither. */
-static const char *known_engine(const chooser_t *c, char word[PROFILE_CACHE_WORD_BYTES])
+static const char *known_engine(const chooser_t *c, char word[PROFILE_CACHE_ENGINE_BYTES])
 {
     if (c->model->only_engine[0])
         return c->model->only_engine;
@@ -426,7 +426,7 @@ status_t model_compare_engines(model_t *model, const model_load_options_t *optio
 /* Whether it is, and fits. */
 static bool put_on_known(const chooser_t *c)
 {
-    char word[PROFILE_CACHE_WORD_BYTES];
+    char word[PROFILE_CACHE_ENGINE_BYTES];
     const char *known = known_engine(c, word);
     err_t why;
 

@@ -155,7 +155,7 @@ bool kept_profile_tried(const model_t *model, const model_devices_t *devices, ui
 }
 
 void kept_profile_engine(const model_t *model, const model_devices_t *devices,
-                         char word[PROFILE_CACHE_WORD_BYTES])
+                         char word[PROFILE_CACHE_ENGINE_BYTES])
 {
     profile_modes_t modes;
 

@@ -36,6 +36,6 @@ bool kept_profile_tried(const model_t *model, const model_devices_t *devices, ui
 
 /* The engine that such a profile was measured on, where there are several; `word` stays where there is none. */
 void kept_profile_engine(const model_t *model, const model_devices_t *devices,
-                         char word[PROFILE_CACHE_WORD_BYTES]);
+                         char word[PROFILE_CACHE_ENGINE_BYTES]);
 
 #endif

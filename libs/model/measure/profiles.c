@@ -189,7 +189,7 @@ static void want(wanted_t *wanted, const model_t *model, const model_load_option
 }
 
 bool model_known_engine(const model_t *model, const model_load_options_t *options,
-                        char word[PROFILE_CACHE_WORD_BYTES])
+                        char word[PROFILE_CACHE_ENGINE_BYTES])
 {
     profile_modes_t modes;
     profile_t profile;

@@ -350,7 +350,7 @@ static bool has_cpus(const attempt_t *attempt)
 static bool shall_choose(const attempt_t *attempt)
 {
     const model_load_options_t *options = attempt->options;
-    char engine[PROFILE_CACHE_WORD_BYTES] = "";
+    char engine[PROFILE_CACHE_ENGINE_BYTES] = "";
 
     if (options->use_cache)
         kept_profile_engine(attempt->model, options->devices, engine);

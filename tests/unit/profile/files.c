@@ -192,8 +192,10 @@ Test(cache, broken_files_are_named_with_their_line)
     cache_fails("fermata_profile 2\ndevice d\nmodel m\nbatch 1 5\ncomp_wait_ns nothing\n", "5:");
     cache_fails("fermata_profile 2\ndevice d\nmodel m\nbatch 1 5\nschedule\n", "5:");
     cache_fails("fermata_profile 2\ndevice d\nmodel m\nbatch 1 5\nschedule in put\n", "5:");
-    cache_fails(
-        "fermata_profile 2\ndevice d\nmodel m\nbatch 1 5\nschedule thirty_two_letters_are_too_many_\n", "5:");
+    cache_fails("fermata_profile 2\ndevice d\nmodel m\nbatch 1 5\nschedule sixteen_letters_\n", "5:");
+    cache_fails("fermata_profile 2\ndevice d\nmodel m\nbatch 1 5\nschedule granted:2\n", "5:");
+    cache_fails("fermata_profile 2\ndevice d\nmodel m\nbatch 1 5\nengine thirty_two_letters_are_too_many_\n",
+                "5:");
     cache_fails("fermata_profile 2\ndevice d\nmodel m\nbatch 1 5\nwhole_is_faster 1\n", "5:");
 }
 
