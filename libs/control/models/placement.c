@@ -174,7 +174,9 @@ static void recall(model_t *model)
 {
     instance_t *longest = NULL;
     for (instance_t *i = model->instances; i; i = i->next) {
-        if (may_serve(model, i) && instance_is_believed(i))
+        if (!may_serve(model, i))
+            continue;
+        if (instance_is_believed(i))
             return;
         if (i->shunned_until_ns != 0 && (!longest || i->shunned_until_ns < longest->shunned_until_ns))
             longest = i;
