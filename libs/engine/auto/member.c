@@ -231,11 +231,12 @@ static status_t load_first(engine_model_t *model, const char *only, err_t *err)
     return refusals.status;
 }
 
-/* Of one, or of two (split.h). */
-static const char *name_of_large(const char *only)
+/* Of one, or of two (split.h); what names neither stays as it is. */
+static const char *name_of_large(const members_t *members, const char *only)
 {
-    const char *plus = only ? strchr(only, '+') : NULL;
-    return plus ? plus + 1 : only;
+    split_t split;
+    return only && split_parse(only, members->names, members->count, &split) ? members->names[split.large]
+                                                                             : only;
 }
 
 status_t member_model_create(const members_t *members, const engine_load_t *what, engine_model_t **out,
@@ -247,7 +248,7 @@ status_t member_model_create(const members_t *members, const engine_load_t *what
     model->members = members;
     status_t status = describe_load_copy(&model->load, what, err);
     if (status == STATUS_OK)
-        status = load_first(model, name_of_large(what->only), err);
+        status = load_first(model, name_of_large(members, what->only), err);
     if (status == STATUS_OK)
         status = copy_info(&model->description, member_ops(model)->info(member_model(model)), err);
     if (status == STATUS_OK && what->only)

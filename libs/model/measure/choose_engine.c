@@ -86,11 +86,7 @@ static void name_it(const chooser_t *c, uint32_t which, status_t status, model_e
 /* What was prepared was prepared on the first. */
 static status_t prepare_again(model_t *model, const model_load_options_t *options, err_t *err)
 {
-    if (options->profile_later)
-        return STATUS_OK;
-    free(model->batch_bytes);
-    model->batch_bytes = NULL;
-    return model_prepare_engines(model, options, err);
+    return options->profile_later ? STATUS_OK : model_prepare_engines(model, options, err);
 }
 
 /* The one that the model was placed on is on it, and is told nobody. */
@@ -468,8 +464,11 @@ status_t model_choose_engine(model_t *model, const model_load_options_t *options
 
 /* ---- Memory for two ---- */
 
+/* On what it runs now; what it was prepared on before counts no more. */
 static status_t prepare_and_take(model_t *model, const model_load_options_t *options, err_t *err)
 {
+    free(model->batch_bytes);
+    model->batch_bytes = NULL;
     status_t status = model_prepare(model, options, err);
 
     return status == STATUS_OK ? memory_take(model, options->devices, err) : status;
@@ -503,8 +502,6 @@ status_t model_prepare_engines(model_t *model, const model_load_options_t *optio
     log_info("engine_left", LOG_STR("model", model->name),
              LOG_STR("engine", choice->running(model->on_device[0])),
              LOG_STR("reason", "of two engines one stays: both leave too little memory"));
-    free(model->batch_bytes);
-    model->batch_bytes = NULL;
     status = keep_one(model, choice, err);
     return status == STATUS_OK ? prepare_and_take(model, options, err) : status;
 }

@@ -32,14 +32,19 @@ static engine_model_t *load(const char *op, status_t wanted, err_t *err)
     return model;
 }
 
-static void run(engine_model_t *model, float out[ROWS * WIDTH])
+static void run_rows(engine_model_t *model, uint32_t rows, float out[ROWS * WIDTH])
 {
     float in[ROWS * WIDTH];
     ticket_t ticket;
     network_noise(in, ROWS * WIDTH, 5);
     engine_job_t job = {
-        .model = model, .batch = ROWS, .inputs = (const void *[]){in}, .outputs = (void *[]){out}};
+        .model = model, .batch = rows, .inputs = (const void *[]){in}, .outputs = (void *[]){out}};
     cr_assert_eq(ticket_run(&ticket, ops, engine, job), STATUS_OK, "%s", ticket.text);
+}
+
+static void run(engine_model_t *model, float out[ROWS * WIDTH])
+{
+    run_rows(model, ROWS, out);
 }
 
 Test(auto_choice, each_engine_runs_it_and_one_stays)
@@ -79,16 +84,6 @@ static uint32_t find(const engine_model_t *model, const char *name)
             return i;
     cr_assert_fail("no %s", name);
     return 0;
-}
-
-static void run_rows(engine_model_t *model, uint32_t rows, float out[ROWS * WIDTH])
-{
-    float in[ROWS * WIDTH];
-    ticket_t ticket;
-    network_noise(in, ROWS * WIDTH, 5);
-    engine_job_t job = {
-        .model = model, .batch = rows, .inputs = (const void *[]){in}, .outputs = (void *[]){out}};
-    cr_assert_eq(ticket_run(&ticket, ops, engine, job), STATUS_OK, "%s", ticket.text);
 }
 
 /* Which of two it ran on is seen in the last bits. */
