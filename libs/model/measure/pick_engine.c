@@ -63,13 +63,14 @@ uint32_t pick_fastest(const picked_from_t *from, uint32_t first)
 
 /* ---- Two ---- */
 
-/* What `other` would save over `best` at these sizes, as log_ratio; 0: too little. */
+/* What `other` would save over `best` at these sizes, as log_ratio; 0: too little, or nothing is known. The largest size is
+ * often one that there was no time for: the others then speak for it. */
 static double saves(const picked_from_t *from, uint32_t other, uint32_t best, uint32_t low, uint32_t high)
 {
     uint32_t count;
     double sum = log_ratio(&from->engines[other], &from->engines[best], low, high, &count);
 
-    return count == high - low && sum < count * log(FASTER) ? -sum : 0;
+    return count > 0 && sum < count * log(FASTER) ? -sum : 0;
 }
 
 /* The largest batch that is a small one lies in the geometric middle of the two sizes. */

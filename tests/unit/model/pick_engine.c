@@ -62,6 +62,12 @@ Test(pick_engine, another_serves_large_batches)
     expect_two(1, 11, 0);
 }
 
+Test(pick_engine, sizes_that_were_run_speak_for_those_that_there_was_no_time_for)
+{
+    measured((const double[ENGINES][3]){{8.8, 27, 0}, {5.9, 24.3, 0}, {6.5, 21.7, 0}});
+    expect_two(1, 2, 2);
+}
+
 /* Its border lies where most is saved. */
 Test(pick_engine, the_border_lies_where_most_is_saved)
 {
