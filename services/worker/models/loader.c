@@ -91,6 +91,10 @@ static void job_run(work_t *work)
     switch (job->kind) {
     case JOB_PLACE:
         load(job, model_place);
+        if (!job->loader->placing && job->model->load_status == STATUS_OK) {
+            job->kind = JOB_READY;
+            load(job, model_ready);
+        }
         break;
     case JOB_READY:
         load(job, model_ready);
@@ -162,7 +166,7 @@ static status_t job_begin(job_t *job)
     return workpool_submit(pool, &job->work);
 }
 
-/* What has been placed is made ready in its turn. */
+/* What has been placed beside the line is made ready in its turn. */
 static bool job_goes_on(job_t *job)
 {
     if (job->kind != JOB_PLACE || job->model->load_status != STATUS_OK)

@@ -4,7 +4,8 @@
  *   one      reads the repository, measures, takes models off the devices, one thing after the other: two that are
  *            measured at once would measure each other
  *   beside   as many as the host has CPUs that no device uses: they read and compile models, several at once, each of
- *            which the one then makes ready. None: it does that, too
+ *            which the one then makes ready. None: it does that, too, one model ready before the next is
+ *            read, so that nobody waits for a model that takes long
  *
  * Loop thread; each call is answered by its done, on the loop, exactly once unless the loader is destroyed before.
  */
