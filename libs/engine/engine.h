@@ -137,6 +137,8 @@ typedef struct {
     uint64_t memory_bytes; /* weights, plus the work space of the batch sizes prepared so far */
     /* Places, between operators, where stop() ends a job that is `stoppable`; 0: none. */
     uint32_t stop_points;
+    /* Its shapes depend on contents, and the reference kernels compute it: right, and many times slower than what is compiled. */
+    bool interpreted;
 } engine_model_info_t;
 
 /* A place where a model can be cut: before operator `op`, 0 < op < ops. */

@@ -126,6 +126,30 @@ def test_the_fastest_serves_and_is_kept(bin_dir, tmp_path):
     assert f"engine {found}\n" in kept.read_text(), "and the next start knows"
 
 
+def test_what_an_engine_would_interpret_it_is_not_tried_on(bin_dir, tmp_path):
+    models = tmp_path / "models"
+    weight = helper.make_tensor("w", TensorProto.FLOAT, [512, 512], np.ones((512, 512), np.float32).tobytes(), raw=True)
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["h"]), helper.make_node("NonZero", ["h"], ["y"])]
+    write(models, "where", nodes, "slo_ms: 1\n", width=512, initializers=[weight],
+          outputs=[helper.make_tensor_value_info("y", TensorProto.INT64, [2, "found"])])
+    up = Up(bin_dir, tmp_path / "up.log", models=models)
+    try:
+        said = engines(up)["where"]
+        assert said["engine"] in CPU - {"onednn"}
+        assert "onednn: its shapes depend on contents: it would be interpreted" in said["engines"], said
+    finally:
+        up.stop()
+    (models / "where" / "config.yaml").write_text("slo_ms: 60000\nengine: onednn\n")
+    up = Up(bin_dir, tmp_path / "named.log", models=models)
+    try:
+        assert engines(up)["where"]["engine"] == "onednn", "who names it gets it"
+        x = np.zeros((1, 512), np.float32)
+        x[0, 3] = 2
+        np.testing.assert_array_equal(ask(httpclient.InferenceServerClient(up.http), "where", x), [[0] * 512, range(512)])
+    finally:
+        up.stop()
+
+
 def test_a_named_engine_runs_it_and_answers_alike(bin_dir, tmp_path):
     models = tmp_path / "models"
     for name in ("onnxruntime", "onednn"):

@@ -78,6 +78,7 @@ static status_t copy_info(description_t *d, const engine_model_info_t *info, err
     if (status == STATUS_OK) {
         d->info.memory_bytes = info->memory_bytes;
         d->info.stop_points = info->stop_points;
+        d->info.interpreted = info->interpreted;
         memcpy(d->info.alone, info->alone, sizeof d->info.alone);
     }
     return status;
@@ -164,11 +165,13 @@ void member_count_memory(engine_model_t *model)
     const engine_model_info_t *told = member_ops(model)->info(member_model(model));
     info->memory_bytes = told->memory_bytes;
     info->stop_points = told->stop_points;
+    info->interpreted = told->interpreted;
     if (model->used.rows == 0)
         return;
     told = member_at(model, 1)->ops->info(member_model_at(model, 1));
     info->memory_bytes += told->memory_bytes;
     info->stop_points = told->stop_points < info->stop_points ? told->stop_points : info->stop_points;
+    info->interpreted |= told->interpreted;
 }
 
 void member_model_settle(engine_model_t *model)

@@ -74,6 +74,7 @@ status_t blueprint_open(blueprint_t *b, const engine_load_t *what, graph_allow_f
         status = describe_graph(&b->description, b->graph, what, err);
     if (status == STATUS_OK)
         status = find_kind(b, err);
+    b->description.info.interpreted = b->by_value;
     if (status != STATUS_OK)
         blueprint_dispose(b);
     return status;

@@ -89,6 +89,14 @@ static status_t prepare_again(model_t *model, const model_load_options_t *option
     return options->profile_later ? STATUS_OK : model_prepare_engines(model, options, err);
 }
 
+/* It would be right, and take minutes for a detector: nothing to measure where another one runs. */
+static status_t is_compiled(const chooser_t *c, err_t *err)
+{
+    return c->agreement.made && c->model->info->interpreted
+               ? err_set(err, STATUS_UNSUPPORTED, "its shapes depend on contents: it would be interpreted")
+               : STATUS_OK;
+}
+
 /* The one that the model was placed on is on it, and is told nobody. */
 static status_t put_on(const chooser_t *c, uint32_t which, err_t *err)
 {
@@ -99,6 +107,8 @@ static status_t put_on(const chooser_t *c, uint32_t which, err_t *err)
     if (watch && watch->begins)
         watch->begins(watch->arg, name);
     status_t status = c->choice->use(on, which, err);
+    if (status == STATUS_OK)
+        status = is_compiled(c, err);
     if (status == STATUS_OK && watch)
         status = prepare_again(c->model, c->options, err);
     return status == STATUS_OK && watch && watch->loaded ? watch->loaded(watch->arg, name, err) : status;
