@@ -35,7 +35,7 @@ typedef struct gateway {
     model_answer_t *answers; /* to be sent with the next frame */
     uint64_t tasks_total;
     uint32_t estimates;  /* sent, and not yet answered by what it refused (Control__Refused) */
-    standing_t standing; /* ill: what it misses of what workers report done for it */
+    standing_t standing; /* ill: what it misses, or does not have yet, of what workers report done for it */
     bool disbelieved;    /* it misses much, and other gateways do not */
 } gateway_t;
 

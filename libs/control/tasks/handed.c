@@ -36,7 +36,7 @@ static bool others_fare_better(const tasks_t *tasks, const gateway_t *gateway)
     return standing_is_outdone(&gateway->standing, ill, others);
 }
 
-static bool is_believed(const tasks_t *tasks, gateway_t *gateway)
+bool handed_believes(const tasks_t *tasks, gateway_t *gateway)
 {
     bool doubted = standing_is_suspect(&gateway->standing) && others_fare_better(tasks, gateway);
     if (doubted && !gateway->disbelieved)
@@ -61,7 +61,7 @@ void handed_missed(tasks_t *tasks, gateway_t *gateway, uint64_t task)
     standing_ill(&gateway->standing, tasks->turn->now_ns, ILL_MISSED, 1);
     const worker_t *worker = tasks->roster->workers[handed->worker_index];
     model_t *model = models_get(tasks->models, handed->model);
-    if (worker && worker->peer.instance_id == handed->worker && model && is_believed(tasks, gateway))
+    if (worker && worker->peer.instance_id == handed->worker && model && handed_believes(tasks, gateway))
         missed(tasks, model, worker);
     handed->gateway = 0;
 }

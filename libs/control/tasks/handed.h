@@ -18,6 +18,8 @@ status_t handed_init(tasks_t *tasks, err_t *err);
 void handed_dispose(tasks_t *tasks);
 /* Hot. */
 void handed_note(tasks_t *tasks, const task_t *task, const worker_t *worker);
+/* Whether what it says of workers counts: not while it misses much, and other gateways do not. */
+bool handed_believes(const tasks_t *tasks, gateway_t *gateway);
 /* It never arrived: that counts against the worker. Nothing where nothing is known of the task. */
 void handed_missed(tasks_t *tasks, gateway_t *gateway, uint64_t task);
 

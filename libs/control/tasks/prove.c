@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "control/models/placement.h"
 #include "control/tasks/deadline.h"
+#include "control/tasks/handed.h"
 #include "control/tasks/queue.h"
 #include "control/tasks/tries.h"
 
@@ -78,7 +79,8 @@ void proofs_came(tasks_t *tasks, gateway_t *gateway, const uint64_t *ids, size_t
 
 /* ---- It is not ---- */
 
-/* Not where it has just been, if it can be helped. */
+/* Not where it has just been, if it can be helped. A gateway to which nothing comes of what comes to others is no witness: that
+ * shows long before the first of its answers is due. */
 static void did_not_come(tasks_t *tasks, proof_t *proof)
 {
     task_t *task = proof->task;
@@ -88,7 +90,8 @@ static void did_not_come(tasks_t *tasks, proof_t *proof)
     proof_forget(tasks, task);
     metrics_add(model->metrics.unproven, 1);
     model->trial.bad++;
-    if (worker) {
+    standing_ill(&task->gateway->standing, tasks->turn->now_ns, ILL_UNSHOWN, 1);
+    if (worker && handed_believes(tasks, task->gateway)) {
         placement_shun(tasks->models, model, worker, task->answer_ns);
         task->row_failed = STATUS_UNAVAILABLE; /* alone: no use where no other worker has the model */
     }

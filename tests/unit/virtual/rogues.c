@@ -96,19 +96,25 @@ static outcome_t run(rig_t *rig, int64_t vice_from_ns)
     return outcome;
 }
 
-/* One of two gateways says of every result that it never came: beyond the first moments no worker is shunned for it, and the other's
- * clients lose nothing. */
+/* One of two gateways says of every result that it never came: hardly a worker is shunned for it even in the first moments, and the
+ * other's clients lose nothing, whatever comes first. */
 Test(rogues, a_gateway_to_which_nothing_ever_comes)
 {
+    enum { SEEDS = 8 };
     rig_t rig;
-    make(&rig, honest);
-    rig.options.deaf_gateways = 1;
-    for (uint32_t i = 0; i < REQUESTS; i++)
-        rig.requests[i].gateway = i % 4 == 0; /* most go to it */
-    const outcome_t outcome = run(&rig, 0);
-    cr_expect_null(outcome.violation, "%s", outcome.violation);
-    cr_expect_eq(outcome.bad, REQUESTS * 3 / 4, "%llu bad", (unsigned long long)outcome.bad);
-    cr_expect_leq(outcome.strikes, 2, "%llu strikes", (unsigned long long)outcome.strikes);
+    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+        make(&rig, honest);
+        rig.options.network.seed = seed;
+        rig.options.deaf_gateways = 1;
+        for (uint32_t i = 0; i < REQUESTS; i++)
+            rig.requests[i].gateway = i % 4 == 0; /* most go to it */
+        const outcome_t outcome = run(&rig, 0);
+        cr_expect_null(outcome.violation, "%s", outcome.violation);
+        cr_expect_eq(outcome.bad, REQUESTS * 3 / 4, "seed %llu: %llu bad", (unsigned long long)seed,
+                     (unsigned long long)outcome.bad);
+        cr_expect_leq(outcome.strikes, 1, "seed %llu: %llu strikes", (unsigned long long)seed,
+                      (unsigned long long)outcome.strikes);
+    }
 }
 
 /* One device of two fails whatever it is given: what it is given is run again elsewhere, and its worker is believed. */
