@@ -61,10 +61,12 @@ static const char *const spare_words[] = {"latency", "release", NULL};
 /* Holding batches saves little that counts while fewer of the GPUs than this are busy; and nothing, unless it saves more
  * than so much of what they are busy for, as it does where requests come in bunches. */
 static const double FREE_USE = 0.1, FREE_GROWTH = 1.03;
-/* A rate is known by so many arrivals. Where fewer are remembered they are remembered longer, up to so many times. */
+/* A rate is known by so many arrivals, or bunches of them. Where fewer are remembered they are remembered longer, up to so many times. */
 static const double ARRIVALS_ENOUGH = 20, MEMORY_MOST = 10;
 /* Spells before they say how much requests bunch: as if so many had come as at random. */
 static const double SPELLS_PRIOR = 20;
+/* Nothing has come for so much of the mean distance in a bunch: it is over. What comes at random is found to bunch so much. */
+static const double QUIET = 0.1, BUNCHED_BY_CHANCE = 1.1;
 /* Of a model's requests so many may find no GPU in time. */
 static const double MISSED_MOST = 0.001;
 /* For that a part of what may be spent on starting early is spent on those who need it most, or so much of the use. */
@@ -109,6 +111,18 @@ static void refuse(shard_t *shard)
         shard_give_up(shard, shard_head(shard), SCHED_DROP_WINDOW);
 }
 
+/* When it is ready that need not be held from frontrun_ns on. Not amidst a bunch, which would be split. */
+static int64_t early_ns(const shard_t *shard, int64_t frontrun_ns)
+{
+    int64_t ready_ns = frontrun_ns - shard->plan.margin_ns;
+    if (shard->plan.quiet_ns == 0)
+        return ready_ns;
+    int64_t quiet_ns = shard_last_arrival_ns(shard) + shard->plan.quiet_ns;
+    if (quiet_ns > frontrun_ns)
+        return frontrun_ns;
+    return quiet_ns > ready_ns ? quiet_ns : ready_ns;
+}
+
 static void fermata_candidate(policy_t *policy, shard_t *shard, int64_t now_ns, int64_t gpu_free_ns,
                               candidate_t *candidate)
 {
@@ -121,7 +135,7 @@ static void fermata_candidate(policy_t *policy, shard_t *shard, int64_t now_ns, 
     if (gathered.batch >= plan->min_batch || shard_is_complete(shard))
         ready_ns = INT64_MIN;
     else if (ready_ns != INT64_MIN)
-        ready_ns -= plan->margin_ns;
+        ready_ns = early_ns(shard, ready_ns);
     gather_candidate(shard, &gathered, now_ns, gpu_free_ns, ready_ns, candidate);
     candidate->key -= plan->bias_ns;
     candidate->closed = candidate->closed && !(plan->refuse > 0);
@@ -187,16 +201,17 @@ static void set_growth(const fermata_t *state, fermata_model_t *model)
         fluid->least = fmax(1, model->rates.granted / model->rates.batches);
 }
 
-static double rate_memory_ms(const fermata_t *state, const rates_t *rates)
+static double rate_memory_ms(const fermata_t *state, const fermata_model_t *model)
 {
-    return state->rate_tau_ms * clip(ARRIVALS_ENOUGH / rates->arrivals, 1, MEMORY_MOST);
+    double enough = ARRIVALS_ENOUGH * bunching(&model->fluid, &model->rates);
+    return state->rate_tau_ms * clip(enough / model->rates.arrivals, 1, MEMORY_MOST);
 }
 
 static void measure(const fermata_t *state, const shard_t *shard, fermata_model_t *model, double dt_ms)
 {
     bool shares = shard->gpus & SHARD_GPUS_SHARE;
     double slo_ms = (double)shard->opts.slo_ns / 1e6;
-    rates_update(&model->rates, shard, dt_ms, rate_memory_ms(state, &model->rates),
+    rates_update(&model->rates, shard, dt_ms, rate_memory_ms(state, model),
                  fmax(state->loss_tau_ms, LOSS_SLOS * slo_ms));
     double budget_ms = model->rates.budget_ms > 0 ? model->rates.budget_ms : slo_ms;
     fluid_model_t *fluid = &model->fluid;
@@ -463,7 +478,35 @@ static plan_t plan(fermata_t *state, const fluid_models_t *models, uint32_t gpus
 
 static uint32_t whole_batch(double batch)
 {
-    return batch >= PROFILE_BATCH_MAX ? PROFILE_BATCH_MAX : batch > 1 ? (uint32_t)ceil(batch - 1e-9) : 1;
+    return batch >= PROFILE_BATCH_MAX ? PROFILE_BATCH_MAX : batch > 1 ? (uint32_t)ceil(batch - 1e-6) : 1;
+}
+
+/* How many times as much waiting brings as it would if requests came at random, at least 1. */
+static double bunched(const fluid_model_t *fluid)
+{
+    return fluid->growth > fluid->rate ? fluid->growth / fluid->rate : 1;
+}
+
+/*
+ * A batch that has become large enough is started before its time. Where requests come in bunches it must be as many times
+ * larger as waiting brings more of them: the price tells what starting early costs in the mean, but a bunch that is split
+ * takes its GPUs all at one moment, just when the next of its requests need one.
+ */
+static uint32_t least_batch(const fluid_model_t *fluid, double price)
+{
+    return price > 0 ? whole_batch(fmax(1, fluid_batch_for(fluid, price)) * bunched(fluid))
+                     : PROFILE_BATCH_MAX;
+}
+
+/*
+ * How long nothing must have come before a batch starts early. Starting the first of a bunch alone takes a GPU that the next, a
+ * moment later, must find free as well. A bunch is over when nothing has come for a part of the mean distance in it, since
+ * most are much shorter; and the less it differs from random arrivals, the less there is to wait for.
+ */
+static int64_t quiet_ns(const fluid_model_t *fluid)
+{
+    double excess = bunched(fluid) - BUNCHED_BY_CHANCE;
+    return excess > 0 ? (int64_t)(QUIET * excess / (1 + excess) / fluid->growth * 1e6) : 0;
 }
 
 static void set_plan(const fermata_t *state, shard_t *shard, const fermata_model_t *model, plan_t common,
@@ -480,8 +523,8 @@ static void set_plan(const fermata_t *state, shard_t *shard, const fermata_model
     if (efficiency * fluid->alpha < 1)
         target = fmin(target, efficiency * fluid->beta / (1 - efficiency * fluid->alpha));
     shard->plan.target_batch = target > 1 ? (uint32_t)target : 1;
-    shard->plan.min_batch =
-        common.price > 0 ? whole_batch(fluid_batch_for(fluid, common.price)) : PROFILE_BATCH_MAX;
+    shard->plan.min_batch = least_batch(fluid, common.price);
+    shard->plan.quiet_ns = quiet_ns(fluid);
     shard->plan.rate_per_ns = rates_per_ms(rates) / 1e6;
     shard->plan.margin_ns = (int64_t)(fluid_lead(fluid, common.early) * 1e6);
     shard->plan.spell_ns = (int64_t)(fluid->slack * 1e6);

@@ -20,6 +20,7 @@
 /* What the slow loop of a policy has decided about this model; the fast path only reads it. */
 typedef struct {
     int64_t margin_ns;     /* ready so long before frontrun */
+    int64_t quiet_ns;      /* but not as long as something came within so long */
     int64_t spell_ns;      /* what comes within so long counts as following; 0: nothing is counted */
     int64_t wait_ns;       /* policy `timeout`: after the first arrival */
     int64_t bias_ns;       /* taken off the key */
@@ -231,10 +232,20 @@ static inline uint32_t shard_head(const shard_t *shard) /* TASK_NONE when empty 
 
 /* Of the newest in order, which has the latest deadline but for a few that came out of order; the queue is
  * not empty. */
-static inline int64_t shard_last_deadline_ns(const shard_t *shard)
+static inline const sched_task_t *shard_last(const shard_t *shard)
 {
     uint32_t last = shard->queue.tail != TASK_NONE ? shard->queue.tail : shard->queue.root;
-    return shard->pool->slots[last].task.deadline_ns;
+    return &shard->pool->slots[last].task;
+}
+
+static inline int64_t shard_last_deadline_ns(const shard_t *shard)
+{
+    return shard_last(shard)->deadline_ns;
+}
+
+static inline int64_t shard_last_arrival_ns(const shard_t *shard)
+{
+    return shard_last(shard)->arrival_ns;
 }
 
 static inline const sched_task_t *shard_task(const shard_t *shard, uint32_t task)

@@ -274,9 +274,26 @@ Test(simulation, scattered_latencies_are_learned)
     }
 }
 
+/* A batch that has become large enough starts before its time. In bursts that split them, and took all GPUs for what one could do
+ * when the next request needed one. */
+Test(simulation, fermata_keeps_bunches_together)
+{
+    world_t world;
+    err_t err;
+    world_start(&world, "bunched", 4, "fermata", 46);
+    cr_assert_eq(arrivals_parse("gamma:0.14", &world.workload.arrivals, &err), STATUS_OK, "%s", err.text);
+    world.config.warmup_s = 10;
+    world.config.seconds = 200;
+    simulation_result_t *result = run(&world);
+    cr_expect_lt(result->worst_model_bad_rate, 0.01, "the worst model loses %.4f",
+                 result->worst_model_bad_rate);
+    simulation_result_dispose(result);
+    world_stop(&world);
+}
+
 static double goodput_in(const world_t *world)
 {
-    goodput_config_t config = {.base = world->config, .precision = 0.02};
+    goodput_config_t config = {.base = world->config, .precision = 0.005};
     simulation_result_t *result;
     double rate_rps;
     err_t err;
