@@ -16,6 +16,7 @@
 #include "sched/gather.h"
 #include "sched/policy.h"
 #include "sched/rates.h"
+#include "sched/swing.h"
 
 #include <math.h>
 
@@ -40,6 +41,7 @@ typedef struct {
     double hurt_ms;    /* starting still earlier hurts models of less slack than this */
     /* Decaying sums: squares of what arrivals differ by from one interval to the next, and arrivals. */
     double apart, counted;
+    swing_t swing;
     int64_t begun_ns, last_ns;
     bool begun;
 } fermata_t;
@@ -89,6 +91,13 @@ static const double INTERVAL_LEAST_MS = 50;
 static const double DRAIN = 2;
 /* Where all have their turns in time so many of the GPUs may be busy; what comes in bursts finds the rest. */
 static const double TURNS_USE = 0.9;
+/* What is wanted beyond the rates in the worst moments is so many standard deviations. */
+static const double SWINGS = 3;
+/* What is started early because of losses yields to bursts: it is divided by 1 and so many times the part by which the use swings. */
+static const double YIELDS = 8;
+/* A burst that finds the GPUs busy has to wait for batches of one, which starting early makes all of them. That costs nothing where
+ * they take less than the shortest slack over this, and all where they take much longer. */
+static const double BLOCKED = 1.2;
 /* Batches that take less of the time over which the GPUs are measured are even enough as they are granted, and a burst shows
  * the sooner. */
 static const double SHORT_PART = 0.25;
@@ -258,6 +267,19 @@ static double dispersion(const fermata_t *state)
     return (state->apart + COUNTED_PRIOR) / (state->counted + COUNTED_PRIOR);
 }
 
+/* Against the rate as it was before. */
+static void count_swing(fermata_t *state, const fermata_model_t *model)
+{
+    const fluid_model_t *fluid = &model->fluid;
+    const rates_t *rates = &model->rates;
+    double before_ms = rates->time_ms - rates->last_ms;
+    if (!(rates->last_ms > 0) || !(before_ms > 0) || !(fluid->rate > 0))
+        return;
+    double foretold = (rates->arrivals - rates->last) / before_ms * rates->last_ms;
+    double each_ms = fluid_use(fluid, fluid_batch(fluid, 0)) / fluid->rate;
+    swing_add(&state->swing, rates->last, foretold, each_ms, rates->last_ms);
+}
+
 static losses_t measure_all(policy_t *policy, double dt_ms)
 {
     fermata_t *state = policy->state;
@@ -273,6 +295,7 @@ static losses_t measure_all(policy_t *policy, double dt_ms)
         }
         measure(state, &policy->shards[m], model, dt_ms);
         count_apart(state, &model->rates);
+        count_swing(state, model);
         requests += model->rates.requests;
         dropped += model->rates.dropped;
         if (!(model->rates.requests > 0))
@@ -280,6 +303,7 @@ static losses_t measure_all(policy_t *policy, double dt_ms)
         double *worst = model->fluid.slack < state->hurt_ms ? &losses.worst_hurt : &losses.worst_other;
         *worst = fmax(*worst, model->rates.expired / model->rates.requests);
     }
+    swing_end(&state->swing, keep);
     losses.bad = requests > 0 ? dropped / requests : 0;
     return losses;
 }
@@ -346,13 +370,13 @@ static bool all_have_turns(const fluid_models_t *models, uint32_t gpus, double s
 /*
  * How many GPUs may be busy so that everybody can still wait for one: the most at which a request finds all of them
  * busy (Erlang C), and none free within the shortest slack, with a probability of at most `room`. While requests wait
- * batches grow, at last to what they are at frontrun; what is over then is what a backlog goes away by.
+ * batches grow, at last to what they are at frontrun; what is over then, in the worst moments, is what a backlog goes away by.
  */
 static double room(const fermata_t *state, const fluid_models_t *models, uint32_t gpus,
                    const fluid_state_t *held)
 {
     double peakedness = fmax(dispersion(state), 1);
-    double over = 1 - held->use / gpus;
+    double over = fmax(0, 1 - (held->use + SWINGS * swing_bursts(&state->swing)) / gpus);
     double turns = all_have_turns(models, gpus, held->slack) ? TURNS_USE * gpus : 0;
     for (int step = ROOM_STEPS; step > 0; step--) {
         fluid_state_t at = fluid_state(models, (double)step / ROOM_STEPS);
@@ -444,15 +468,31 @@ static double helping(const fermata_t *state)
     return fmin(1, 1 + state->starve);
 }
 
-/* GPUs that may be busy because of what was lost or is about to be. */
-static double spend_needed(const fermata_t *state, const fluid_state_t *held, uint32_t gpus)
+/* How far a burst suffers from what was started early before it, 0 to 1. */
+static double blocked(const fluid_models_t *models, double slack)
+{
+    double longest = 0;
+    for (uint32_t m = 0; m < models->count; m++) {
+        const fluid_model_t *fluid = &model_at(models, m)->fluid;
+        if (fluid->rate > 0)
+            longest = fmax(longest, fluid->alpha + fluid->beta);
+    }
+    return longest > 0 ? clip(BLOCKED - slack / longest, 0, 1) : 0;
+}
+
+/* GPUs that may be busy because of what was lost or is about to be. Bursts take away from what chance's account is given; those that
+ * last, from what losses have claimed as well. */
+static double spend_needed(const fermata_t *state, const fluid_models_t *models, const fluid_state_t *held,
+                           uint32_t gpus)
 {
     double load = held->use / gpus;
+    double yields = held->use > 0 ? YIELDS * blocked(models, held->slack) / held->use : 0;
     double wait = fmin(load * load * load * load, fluid_erlang_c(gpus, held->use));
     double by_chance = clip(1 - IN_STEP / (held->models * dispersion(state)), 0, 1);
-    double due = wait * by_chance * helping(state);
+    double due = wait * by_chance * helping(state) / (1 + yields * swing_bursts(&state->swing));
     double spend = fmax(state->starve, fmin(1, fmax(state->starve, 0) + due));
-    return fmax(load + (1 - load) * spend, fmin(FREE_USE, load * FREE_GROWTH)) * gpus;
+    double most = fmax(load, 1 / (1 + yields * swing_lasting(&state->swing)));
+    return fmax(load + (most - load) * spend, fmin(FREE_USE, load * FREE_GROWTH)) * gpus;
 }
 
 static plan_t plan(fermata_t *state, const fluid_models_t *models, uint32_t gpus)
@@ -462,7 +502,7 @@ static plan_t plan(fermata_t *state, const fluid_models_t *models, uint32_t gpus
         return plan_overload(state, models, gpus, held.models);
     state->hurt_ms = hurt_below(models, gpus, state->early);
     state->helped_early = held.use > 0 && held.slack * gpus >= ENDS_LEAST * held.length;
-    double needed = spend_needed(state, &held, gpus), budget = needed;
+    double needed = spend_needed(state, models, &held, gpus), budget = needed;
     if ((int)state->spare == SPARE_LATENCY && held.use > 0)
         budget = fmax(budget, room(state, models, gpus, &held));
     plan_t all = {.price = fluid_price(models, budget),
@@ -579,11 +619,12 @@ static void adapt_starve(fermata_t *state, const losses_t *losses, double busy, 
         state->starve = fmax(1, state->starve - step);
 }
 
-/* Larger batches save GPU time, which is worth nothing while GPUs stand idle for all models. A model alone leaves them idle
- * in step with its own batches, and needs them again before long. */
+/* Larger batches save GPU time, which is worth nothing while GPUs stand idle for all models, and it is the worst moments that
+ * requests are lost in. A model alone leaves them idle in step with its own batches, and needs them again before long. */
 static double scarcity(const fermata_t *state, uint32_t gpus, double busy, double contending)
 {
-    double scarce = fmin(1, state->scarce * fluid_erlang_c(gpus, busy * gpus));
+    double wanted = fmin(gpus, busy * gpus + SWINGS * swing_all(&state->swing));
+    double scarce = fmin(1, state->scarce * fluid_erlang_c(gpus, wanted));
     return scarce + (1 - scarce) / contending;
 }
 

@@ -291,6 +291,23 @@ Test(simulation, fermata_keeps_bunches_together)
     world_stop(&world);
 }
 
+/* Bursts of half a second in each of eight models, most of which cannot wait for a batch of the longest. What had been started early before
+ * them, and the more because of what was lost in them, left them no GPU. */
+Test(simulation, fermata_yields_to_bursts)
+{
+    world_t world;
+    err_t err;
+    world_start(&world, "swinging", 45, "fermata", 3300);
+    cr_assert_eq(arrivals_parse("mmpp:1.87,0.39", &world.workload.arrivals, &err), STATUS_OK, "%s", err.text);
+    world.config.warmup_s = 2;
+    world.config.seconds = 40;
+    simulation_result_t *result = run(&world);
+    cr_expect_lt(result->worst_model_bad_rate, 0.01, "the worst model loses %.4f",
+                 result->worst_model_bad_rate);
+    simulation_result_dispose(result);
+    world_stop(&world);
+}
+
 static double goodput_in(const world_t *world)
 {
     goodput_config_t config = {.base = world->config, .precision = 0.005};
