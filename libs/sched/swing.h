@@ -8,8 +8,8 @@
 #define SCHED_SWING_H
 
 typedef struct {
-    double off,
-        chance; /* of the interval that is being added up: GPUs beyond what was foretold, and their variance by chance */
+    /* Of the interval that is being added up: GPUs beyond what was foretold, and their variance by chance. */
+    double off, chance;
     double before; /* off of the last one */
     /* Decaying sums over the intervals: of off squared, of off times before, of chance, of 1. */
     double squares, products, chances, intervals;
