@@ -98,6 +98,8 @@ static const double YIELDS = 8;
 /* A burst that finds the GPUs busy has to wait for batches of one, which starting early makes all of them. That costs nothing where
  * they take less than the shortest slack over this, and all where they take much longer. */
 static const double BLOCKED = 1.2;
+/* But a burst that needs all GPUs needs those as well, be they back ever so soon: of what that costs at most at least so much. */
+static const double BLOCKED_LEAST = 0.3;
 /* Batches that take less of the time over which the GPUs are measured are even enough as they are granted, and a burst shows
  * the sooner. */
 static const double SHORT_PART = 0.25;
@@ -486,7 +488,8 @@ static double spend_needed(const fermata_t *state, const fluid_models_t *models,
                            uint32_t gpus)
 {
     double load = held->use / gpus;
-    double yields = held->use > 0 ? YIELDS * blocked(models, held->slack) / held->use : 0;
+    double costs = fmax(blocked(models, held->slack), BLOCKED_LEAST);
+    double yields = held->use > 0 ? YIELDS * costs / held->use : 0;
     double wait = fmin(load * load * load * load, fluid_erlang_c(gpus, held->use));
     double by_chance = clip(1 - IN_STEP / (held->models * dispersion(state)), 0, 1);
     double due = wait * by_chance * helping(state) / (1 + yields * swing_bursts(&state->swing));

@@ -305,6 +305,12 @@ Test(simulation, fermata_yields_to_bursts)
     expect_borne("swinging", 45, 3300, "mmpp:1.87,0.39", 2, 40);
 }
 
+/* One model that can wait for three of its batches of one, in bursts that need all GPUs. */
+Test(simulation, fermata_yields_to_bursts_of_those_that_can_wait)
+{
+    expect_borne("resnet50", 8, 2880, "mmpp:1.9,0.3", 2, 40);
+}
+
 static double goodput_in(const world_t *world)
 {
     goodput_config_t config = {.base = world->config, .precision = 0.005};
