@@ -83,6 +83,8 @@ static const double IN_STEP = 0.5;
 static const double ENDS_LEAST = 4;
 /* Whom a step of so much of the slacks would hurt tells whom starting early hurts. */
 static const double EARLY_STEP = 0.1;
+/* Arrivals of less dispersion are even, none at all quite so: what a batch was planned to have comes for sure. */
+static const double EVEN = 0.5;
 /* Requests in an interval before one says how bursty they are: as if so many had come at random. */
 static const double COUNTED_PRIOR = 20;
 static const double DISPERSION_TAU_MS = 5000;
@@ -267,6 +269,12 @@ static void count_apart(fermata_t *state, const rates_t *rates)
 static double dispersion(const fermata_t *state)
 {
     return (state->apart + COUNTED_PRIOR) / (state->counted + COUNTED_PRIOR);
+}
+
+/* How even arrivals are, from 0 (at random, or in bursts) to 1. */
+static double evenness(const fermata_t *state)
+{
+    return clip(1 - dispersion(state) / EVEN, 0, 1);
 }
 
 /* Against the rate as it was before. */
@@ -552,16 +560,22 @@ static int64_t quiet_ns(const fluid_model_t *fluid)
     return excess > 0 ? (int64_t)(QUIET * excess / (1 + excess) / fluid->growth * 1e6) : 0;
 }
 
+/* A part that allows for batches that do not become what they were planned to be. */
+static double surely(double part, double even)
+{
+    return part + (1 - part) * even;
+}
+
 static void set_plan(const fermata_t *state, shard_t *shard, const fermata_model_t *model, plan_t common,
                      double bad)
 {
     const fluid_model_t *fluid = &model->fluid;
     const rates_t *rates = &model->rates;
     double own_bad = rates->requests > 0 ? rates->dropped / rates->requests : bad;
-    double unfair = clip((own_bad - bad) / 0.01, -1, 1);
-    double kappa = state->kappa * (1 - state->fairness * unfair);
+    double unfair = clip((own_bad - bad) / 0.01, -1, 1), even = evenness(state);
+    double kappa = surely(state->kappa, even) * (1 - state->fairness * unfair);
     double batch = fluid_batch(fluid, common.early);
-    double efficiency = state->efficiency * batch / (fluid->alpha * batch + fluid->beta);
+    double efficiency = surely(state->efficiency, even) * batch / (fluid->alpha * batch + fluid->beta);
     double target = kappa * state->scarcity * batch;
     if (efficiency * fluid->alpha < 1)
         target = fmin(target, efficiency * fluid->beta / (1 - efficiency * fluid->alpha));

@@ -205,17 +205,17 @@ static void note_crowd(shard_t *shard, int64_t now_ns)
 {
     enum { BATCHES_LEAST = 8 };
     shard_crowd_t *crowd = &shard->crowd;
-    uint32_t there = shard->queue.len + shard->counts->stats.in_flight;
+    uint32_t there = shard_there(shard);
     int64_t passed_ns = now_ns - crowd->begun_ns;
     bool enough = crowd->batches >= BATCHES_LEAST;
     if (passed_ns >= SHARD_CROWD_LONGEST_NS || (enough && passed_ns >= SHARD_CROWD_WINDOW_NS)) {
-        bool usual = enough && 2 * crowd->complete > crowd->batches;
+        bool usual = enough && 2 * crowd->complete > crowd->batches && 2 * crowd->beyond < crowd->batches;
         *crowd = (shard_crowd_t){.begun_ns = now_ns, .all = usual ? crowd->most : 0};
     }
     crowd->batches++;
     if (there > crowd->most) {
         crowd->most = there;
-        crowd->complete = 0;
+        crowd->complete = crowd->beyond = 0;
     }
     crowd->complete += there == crowd->most;
 }

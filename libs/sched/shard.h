@@ -48,12 +48,13 @@ typedef struct {
 /*
  * Clients that wait for their answers: once all of them have asked, holding a batch brings nobody else. Seen by how many
  * requests are there (waiting or running) when batches are granted: with such clients it is again and again the most that
- * there ever are; of a stream that comes by itself the most is rare.
+ * there ever are; of a stream that comes by itself the most is rare, or, where it comes evenly, others come although so many are there.
  */
 typedef struct {
     int64_t begun_ns;       /* of the window that runs */
     uint32_t most, batches; /* in it: the most that were there, and batches granted, */
     uint32_t complete;      /* of them so many when the most were there */
+    uint32_t beyond;        /* requests that came although the most were there */
     uint32_t all; /* as the window before has shown: so many are all of them; 0: there are always others */
 } shard_crowd_t;
 
@@ -143,12 +144,19 @@ static inline void shard_count_spell(shard_t *shard, int64_t now_ns)
     }
 }
 
+/* Waiting or running. */
+static inline uint32_t shard_there(const shard_t *shard)
+{
+    return shard->queue.len + shard->counts->stats.in_flight;
+}
+
 /* True: the candidate must be made anew. */
 static inline bool shard_submit(shard_t *shard, int64_t now_ns, uint32_t task)
 {
     task_pool_t *pool = shard->pool;
     bool closed = shard->candidate.closed;
     uint32_t head = closed ? model_queue_head(&shard->queue, pool) : TASK_NONE;
+    shard->crowd.beyond += shard_there(shard) >= shard->crowd.most;
     model_queue_push(&shard->queue, pool, task);
     shard->counts->stats.submitted++;
     shard_count_spell(shard, now_ns);
@@ -310,7 +318,7 @@ static inline uint32_t shard_take_dropped(shard_t *shard)
 /* Whether all are there who are ever there at once. */
 static inline bool shard_is_complete(const shard_t *shard)
 {
-    return shard->crowd.all && shard->queue.len + shard->counts->stats.in_flight >= shard->crowd.all;
+    return shard->crowd.all && shard_there(shard) >= shard->crowd.all;
 }
 
 /* Before a batch of `count` is popped: was it worth waiting for? */

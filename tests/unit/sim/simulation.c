@@ -311,6 +311,18 @@ Test(simulation, fermata_yields_to_bursts_of_those_that_can_wait)
     expect_borne("resnet50", 8, 2880, "mmpp:1.9,0.3", 2, 40);
 }
 
+/* Requests at perfectly even distances look like clients that wait for their answers: as many are there at each grant. */
+Test(simulation, fermata_takes_even_arrivals_for_a_stream)
+{
+    expect_borne("resnet50", 8, 5720, "uniform", 2, 20);
+}
+
+/* With all GPUs busy there is one size of batch that keeps up, and nothing but giving up heads comes back to it. */
+Test(simulation, fermata_keeps_up_with_even_arrivals)
+{
+    expect_borne("resnet50", 8, 5850, "uniform", 2, 20);
+}
+
 static double goodput_in(const world_t *world)
 {
     goodput_config_t config = {.base = world->config, .precision = 0.005};
