@@ -78,6 +78,9 @@ static const double OWN_USE = 0.2;
 /* One model alone is held in step by its own batches: its next one is ready when it has come together, not by chance.
  * Of the chance that all GPUs are busy at a random moment so much is taken off, over the models that contend. */
 static const double IN_STEP = 0.5;
+/* And all of it where such a model cannot wait for its own batches (blocked()); less so the more others there are, not at all from
+ * so many models on. */
+static const double ALONE_MOST = 2;
 /* Starting earlier cures starvation where so many batches are expected to end within the shortest slack, all GPUs being
  * busy: not one of them does with a chance of e^-4, 2 %. Where fewer do, more batches only take the GPUs away. */
 static const double ENDS_LEAST = 4;
@@ -490,16 +493,23 @@ static double blocked(const fluid_models_t *models, double slack)
     return longest > 0 ? clip(BLOCKED - slack / longest, 0, 1) : 0;
 }
 
+/* How far batches are in step, so that chance does not tell when GPUs are busy: 0 with many models. */
+static double in_step(double contending, double blocked)
+{
+    double alone = fmax(0, (ALONE_MOST / contending - 1) / (ALONE_MOST - 1));
+    return IN_STEP / contending + blocked * alone;
+}
+
 /* GPUs that may be busy because of what was lost or is about to be. Bursts take away from what chance's account is given; those that
  * last, from what losses have claimed as well. */
 static double spend_needed(const fermata_t *state, const fluid_models_t *models, const fluid_state_t *held,
                            uint32_t gpus)
 {
     double load = held->use / gpus;
-    double costs = fmax(blocked(models, held->slack), BLOCKED_LEAST);
-    double yields = held->use > 0 ? YIELDS * costs / held->use : 0;
+    double costs = blocked(models, held->slack);
+    double yields = held->use > 0 ? YIELDS * fmax(costs, BLOCKED_LEAST) / held->use : 0;
     double wait = fmin(load * load * load * load, fluid_erlang_c(gpus, held->use));
-    double by_chance = clip(1 - IN_STEP / (held->models * dispersion(state)), 0, 1);
+    double by_chance = clip(1 - in_step(held->models, costs) / dispersion(state), 0, 1);
     double due = wait * by_chance * helping(state) / (1 + yields * swing_bursts(&state->swing));
     double spend = fmax(state->starve, fmin(1, fmax(state->starve, 0) + due));
     double most = fmax(load, 1 / (1 + yields * swing_lasting(&state->swing)));

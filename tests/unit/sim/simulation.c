@@ -274,7 +274,18 @@ Test(simulation, scattered_latencies_are_learned)
     }
 }
 
-/* No model of these loses more than 1 % of its requests under the policy `fermata`. */
+/* No model loses more than 1 % of its requests. */
+static void expect_borne_in(world_t *world, double warmup_s, double seconds)
+{
+    world->config.warmup_s = warmup_s;
+    world->config.seconds = seconds;
+    simulation_result_t *result = run(world);
+    cr_expect_lt(result->worst_model_bad_rate, 0.01, "the worst model loses %.4f",
+                 result->worst_model_bad_rate);
+    simulation_result_dispose(result);
+}
+
+/* None of these does under the policy `fermata`. */
 static void expect_borne(const char *zoo, uint32_t gpus, double rate_rps, const char *arrivals,
                          double warmup_s, double seconds)
 {
@@ -282,12 +293,7 @@ static void expect_borne(const char *zoo, uint32_t gpus, double rate_rps, const 
     err_t err;
     world_start(&world, zoo, gpus, "fermata", rate_rps);
     cr_assert_eq(arrivals_parse(arrivals, &world.workload.arrivals, &err), STATUS_OK, "%s", err.text);
-    world.config.warmup_s = warmup_s;
-    world.config.seconds = seconds;
-    simulation_result_t *result = run(&world);
-    cr_expect_lt(result->worst_model_bad_rate, 0.01, "the worst model loses %.4f",
-                 result->worst_model_bad_rate);
-    simulation_result_dispose(result);
+    expect_borne_in(&world, warmup_s, seconds);
     world_stop(&world);
 }
 
@@ -354,23 +360,38 @@ Test(goodput, short_and_long_deadlines_live_together)
     cr_expect_gt(fermata, 1.1 * clockwork, "%.0f r/s, clockwork %.0f", fermata, clockwork);
 }
 
+/* One model of b + 6 ms with an SLO below twice the time of one request. */
+static void tight_start(world_t *world, const char *policy, double rate_rps)
+{
+    err_t err;
+    world_start(world, "resnet50", 8, policy, rate_rps);
+    world->models[0].slo_ns = 11200000;
+    cr_assert_eq(profile_from_line(&world->models[0].profile, 1000000, 6000000, 64, &err), STATUS_OK);
+}
+
 static double tight_goodput(const char *policy)
 {
     world_t world;
-    err_t err;
-    world_start(&world, "resnet50", 8, policy, 0);
-    world.models[0].slo_ns = 11200000;
-    cr_assert_eq(profile_from_line(&world.models[0].profile, 1000000, 6000000, 64, &err), STATUS_OK);
+    tight_start(&world, policy, 0);
     double rate_rps = goodput_in(&world);
     world_stop(&world);
     return rate_rps;
 }
 
-/* An SLO below twice the time of one request: more batches only take the GPUs away from those that starve. */
+/* More batches only take the GPUs away from those that starve. */
 Test(goodput, starvation_that_starting_early_cannot_cure_is_not_fed)
 {
     double fermata = tight_goodput("fermata"), deferred = tight_goodput("deferred");
     cr_expect_gt(fermata, deferred, "%.0f r/s, deferred %.0f", fermata, deferred);
+}
+
+/* Nothing is spent on the chance that all GPUs are busy: they are so with the model's own batches, which more would only delay. */
+Test(goodput, one_model_that_cannot_wait_is_in_its_own_way)
+{
+    world_t world;
+    tight_start(&world, "fermata", 2300);
+    expect_borne_in(&world, 2, 40);
+    world_stop(&world);
 }
 
 static void is_at_deferred(const char *zoo, uint32_t gpus, double least)
