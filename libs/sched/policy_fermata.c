@@ -71,10 +71,11 @@ static const double SPELLS_PRIOR = 20;
 static const double QUIET = 0.1, BUNCHED_BY_CHANCE = 1.1;
 /* Of a model's requests so many may find no GPU in time. */
 static const double MISSED_MOST = 0.001;
-/* For that a part of what may be spent on starting early is spent on those who need it most, or so much of the use. */
+/* For that as much again as so large a part of what is spent on starting early is spent on those who need it most, or so much of the
+ * use. */
 static const double LEAD_SPEND = 0.5, LEAD_GROWTH = 0.1;
 /* A model that has so much of the use waits for its own batches; their distances are not by chance. */
-static const double OWN_USE = 0.2;
+static const double OWN_USE = 0.35;
 /* One model alone is held in step by its own batches: its next one is ready when it has come together, not by chance.
  * Of the chance that all GPUs are busy at a random moment so much is taken off, over the models that contend. */
 static const double IN_STEP = 0.5;
@@ -421,7 +422,7 @@ static double hurt_below(const fluid_models_t *models, uint32_t gpus, double ear
 
 /*
  * A GPU must come free within the time by which a model starts before frontrun. In parts of the slacks a model of little
- * slack has next to none, and starves first: each is to have as long, in ms, as makes that chance small. A model that
+ * slack has next to none, and starves first: each is to have as long, in ms, as makes the chance small that none does. A model that
  * has much of the use waits for its own batches, which come at distances, and more of them would only be in its way.
  */
 static void set_leads(const fluid_models_t *models, double lead, double use)
@@ -526,14 +527,16 @@ static plan_t plan(fermata_t *state, const fluid_models_t *models, uint32_t gpus
     double needed = spend_needed(state, models, &held, gpus), budget = needed;
     if ((int)state->spare == SPARE_LATENCY && held.use > 0)
         budget = fmax(budget, room(state, models, gpus, &held));
-    plan_t all = {.price = fluid_price(models, budget),
-                  .needed = budget > 0 ? needed / budget : 1,
-                  .contending = held.models};
-    if (held.use > 0) {
+    double early = fluid_early(models, budget), leads = 0;
+    plan_t all = {.price = fluid_price(models, budget), .early = early, .contending = held.models};
+    if (held.use >
+        0) { /* on top: others that started later for it would have the longer batches to wait for */
         double most = fmax(LEAD_SPEND * (budget - held.use), LEAD_GROWTH * held.use) * helping(state);
-        lead(models, lead_needed(models, gpus, fluid_early(models, budget)), held.use, held.use + most);
+        lead(models, lead_needed(models, gpus, early), held.use, fmin(held.use + most, gpus));
+        leads = fmax(0, fluid_state(models, early).use - budget);
     }
-    all.early = state->early = fluid_early(models, budget);
+    all.needed = budget > 0 ? (needed + leads) / (budget + leads) : 1;
+    state->early = early;
     return all;
 }
 

@@ -329,6 +329,18 @@ Test(simulation, fermata_keeps_up_with_even_arrivals)
     expect_borne("resnet50", 8, 5850, "uniform", 2, 20);
 }
 
+/* Three models can wait for 16 ms, three for 478: whose batches of 100 ms the former must find a GPU beside. */
+Test(simulation, fermata_starts_the_urgent_earlier)
+{
+    expect_borne("short_and_long", 4, 1500, "gamma:0.1", 2, 100);
+}
+
+/* And not at the cost of those that can wait, whose batches would become the longer. */
+Test(simulation, fermata_starts_the_others_no_later_for_it)
+{
+    expect_borne("short_and_long", 4, 2000, "poisson", 2, 100);
+}
+
 static double goodput_in(const world_t *world)
 {
     goodput_config_t config = {.base = world->config, .precision = 0.005};
