@@ -104,7 +104,7 @@ static const double YIELDS = 8;
 /* A burst that finds the GPUs busy has to wait for batches of one, which starting early makes all of them. That costs nothing where
  * they take less than the shortest slack over this, and all where they take much longer. */
 static const double BLOCKED = 1.2;
-/* But a burst that needs all GPUs needs those as well, be they back ever so soon: of what that costs at most at least so much. */
+/* But bursts that last need those as well, be they back ever so soon: of what that costs at most at least so much. */
 static const double BLOCKED_LEAST = 0.3;
 /* Batches that take less of the time over which the GPUs are measured are even enough as they are granted, and a burst shows
  * the sooner. */
@@ -507,13 +507,12 @@ static double spend_needed(const fermata_t *state, const fluid_models_t *models,
                            uint32_t gpus)
 {
     double load = held->use / gpus;
-    double costs = blocked(models, held->slack);
-    double yields = held->use > 0 ? YIELDS * fmax(costs, BLOCKED_LEAST) / held->use : 0;
+    double costs = blocked(models, held->slack), yields = held->use > 0 ? YIELDS / held->use : 0;
     double wait = fmin(load * load * load * load, fluid_erlang_c(gpus, held->use));
     double by_chance = clip(1 - in_step(held->models, costs) / dispersion(state), 0, 1);
-    double due = wait * by_chance * helping(state) / (1 + yields * swing_bursts(&state->swing));
+    double due = wait * by_chance * helping(state) / (1 + yields * costs * swing_bursts(&state->swing));
     double spend = fmax(state->starve, fmin(1, fmax(state->starve, 0) + due));
-    double most = fmax(load, 1 / (1 + yields * swing_lasting(&state->swing)));
+    double most = fmax(load, 1 / (1 + yields * fmax(costs, BLOCKED_LEAST) * swing_lasting(&state->swing)));
     return fmax(load + (most - load) * spend, fmin(FREE_USE, load * FREE_GROWTH)) * gpus;
 }
 
