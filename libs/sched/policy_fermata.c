@@ -71,8 +71,7 @@ static const double SPELLS_PRIOR = 20;
 static const double QUIET = 0.1, BUNCHED_BY_CHANCE = 1.1;
 /* Of a model's requests so many may find no GPU in time. */
 static const double MISSED_MOST = 0.001;
-/* For that as much again as so large a part of what is spent on starting early is spent on those who need it most, or so much of the
- * use. */
+/* For that so large a part of what is spent on starting early, or so much of the use, is spent again, on those who need it most. */
 static const double LEAD_SPEND = 0.5, LEAD_GROWTH = 0.1;
 /* A model that has so much of the use waits for its own batches; their distances are not by chance. */
 static const double OWN_USE = 0.35;
@@ -516,6 +515,15 @@ static double spend_needed(const fermata_t *state, const fluid_models_t *models,
     return fmax(load + (most - load) * spend, fmin(FREE_USE, load * FREE_GROWTH)) * gpus;
 }
 
+/* On top of the budget: others that started later for it would have the longer batches to wait for. Returns the GPUs that it takes. */
+static double spend_on_leads(const fermata_t *state, const fluid_models_t *models, uint32_t gpus, double held,
+                             double budget)
+{
+    double most = fmax(LEAD_SPEND * (budget - held), LEAD_GROWTH * held) * helping(state);
+    lead(models, lead_needed(models, gpus, state->early), held, fmin(held + most, gpus));
+    return fmax(0, fluid_state(models, state->early).use - budget);
+}
+
 static plan_t plan(fermata_t *state, const fluid_models_t *models, uint32_t gpus)
 {
     fluid_state_t held = fluid_state(models, 0);
@@ -526,16 +534,15 @@ static plan_t plan(fermata_t *state, const fluid_models_t *models, uint32_t gpus
     double needed = spend_needed(state, models, &held, gpus), budget = needed;
     if ((int)state->spare == SPARE_LATENCY && held.use > 0)
         budget = fmax(budget, room(state, models, gpus, &held));
-    double early = fluid_early(models, budget), leads = 0;
-    plan_t all = {.price = fluid_price(models, budget), .early = early, .contending = held.models};
-    if (held.use >
-        0) { /* on top: others that started later for it would have the longer batches to wait for */
-        double most = fmax(LEAD_SPEND * (budget - held.use), LEAD_GROWTH * held.use) * helping(state);
-        lead(models, lead_needed(models, gpus, early), held.use, fmin(held.use + most, gpus));
-        leads = fmax(0, fluid_state(models, early).use - budget);
+    plan_t all = {.price = fluid_price(models, budget),
+                  .early = fluid_early(models, budget),
+                  .needed = 1,
+                  .contending = held.models};
+    state->early = all.early;
+    if (held.use > 0) {
+        double leads = spend_on_leads(state, models, gpus, held.use, budget);
+        all.needed = (needed + leads) / (budget + leads);
     }
-    all.needed = budget > 0 ? (needed + leads) / (budget + leads) : 1;
-    state->early = early;
     return all;
 }
 
