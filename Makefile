@@ -94,8 +94,8 @@ compose-test: ## build the image, run compose.yaml with podman (as root)
 sweep: build ## simulate Symphony's Table 1 (hours; resumes)
 	build/release/bin/fermata-sim scenario --dir tests/sim/sweeps table1 --resume build/sweep.txt --out build/sweep.md
 
-sweep-random: build ## compare the policies on 40 random workloads (minutes)
-	tests/sim/random-workloads --requests 1500 --seeds 1 --jobs $(JOBS) --out build/sweep-random.md
+sweep-random: build ## compare the policies on 40 random workloads (10 minutes)
+	tests/sim/random-workloads --requests 1500 --seeds 4 --jobs $(JOBS) --out build/sweep-random.md
 
 clean: ## remove everything that was built
 	rm -rf build
