@@ -494,10 +494,10 @@ static double blocked(const fluid_models_t *models, double slack)
 }
 
 /* How far batches are in step, so that chance does not tell when GPUs are busy: 0 with many models. */
-static double in_step(double contending, double blocked)
+static double in_step(double contending, double suffers)
 {
     double alone = fmax(0, (ALONE_MOST / contending - 1) / (ALONE_MOST - 1));
-    return IN_STEP / contending + blocked * alone;
+    return IN_STEP / contending + suffers * alone;
 }
 
 /* GPUs that may be busy because of what was lost or is about to be. Bursts take away from what chance's account is given; those that
@@ -506,12 +506,12 @@ static double spend_needed(const fermata_t *state, const fluid_models_t *models,
                            uint32_t gpus)
 {
     double load = held->use / gpus;
-    double costs = blocked(models, held->slack), yields = held->use > 0 ? YIELDS / held->use : 0;
+    double suffers = blocked(models, held->slack), yields = held->use > 0 ? YIELDS / held->use : 0;
     double wait = fmin(load * load * load * load, fluid_erlang_c(gpus, held->use));
-    double by_chance = clip(1 - in_step(held->models, costs) / dispersion(state), 0, 1);
-    double due = wait * by_chance * helping(state) / (1 + yields * costs * swing_bursts(&state->swing));
+    double by_chance = clip(1 - in_step(held->models, suffers) / dispersion(state), 0, 1);
+    double due = wait * by_chance * helping(state) / (1 + yields * suffers * swing_bursts(&state->swing));
     double spend = fmax(state->starve, fmin(1, fmax(state->starve, 0) + due));
-    double most = fmax(load, 1 / (1 + yields * fmax(costs, BLOCKED_LEAST) * swing_lasting(&state->swing)));
+    double most = fmax(load, 1 / (1 + yields * fmax(suffers, BLOCKED_LEAST) * swing_lasting(&state->swing)));
     return fmax(load + (most - load) * spend, fmin(FREE_USE, load * FREE_GROWTH)) * gpus;
 }
 

@@ -16,8 +16,7 @@
 #include <string.h>
 
 enum { MODELS = 3, BATCH_MOST = 16, BATCHES_MAX = 1 << 16, REQUESTS_MAX = 1 << 16, SEED = 7 };
-static const int64_t IDLE_NS = 30 * NS_PER_S;
-static const double SECONDS = 36;
+enum { IDLE_S = 30, END_S = IDLE_S + 6 };
 /* What a core remembers of the first second differs, as delays were others then, and is weighed ever less. */
 static const int64_t TOLERANCE_NS = NS_PER_US;
 
@@ -45,7 +44,7 @@ typedef struct {
 
 static void note(log_t *log, const ran_t *batch)
 {
-    if (batch->start_ns < IDLE_NS)
+    if (batch->start_ns < IDLE_S * NS_PER_S)
         return;
     cr_assert_lt(log->count, BATCHES_MAX);
     log->batches[log->count++] = *batch;
@@ -90,7 +89,7 @@ static void load(workload_t *workload, profile_entry_t entries[MODELS], rate_ste
     cr_assert_eq(workload_init(workload, entries, MODELS, "equal", NULL), STATUS_OK);
     cr_assert_eq(arrivals_parse("poisson", &workload->arrivals, NULL), STATUS_OK);
     steps[0] = (rate_step_t){.at_s = 0, .model = RATE_STEP_ALL, .factor = 0};
-    steps[1] = (rate_step_t){.at_s = (double)IDLE_NS / 1e9, .model = RATE_STEP_ALL, .factor = 1};
+    steps[1] = (rate_step_t){.at_s = IDLE_S, .model = RATE_STEP_ALL, .factor = 1};
     workload->rate_rps = rate;
     workload->steps = steps;
     workload->step_count = 2;
@@ -101,7 +100,7 @@ static void simulate(const workload_t *workload, const char *policy, uint32_t de
     const simulation_config_t config = {.workload = workload,
                                         .gpus = devices,
                                         .policy = policy,
-                                        .seconds = SECONDS,
+                                        .seconds = END_S,
                                         .seed = SEED,
                                         .measured = &measured,
                                         .answer_ns = ANSWER_NS,
@@ -124,8 +123,8 @@ static size_t requests_of(const workload_t *workload, virtual_request_t *request
         arrivals_t arrivals;
         arrivals_init(&arrivals, &workload->arrivals, SEED, m);
         double at_s = arrivals_next_s(&arrivals, rate);
-        arrivals.at_s = (double)IDLE_NS / 1e9;
-        for (; at_s * 1e9 < (double)(int64_t)(SECONDS * 1e9); at_s = arrivals_next_s(&arrivals, rate)) {
+        arrivals.at_s = IDLE_S;
+        for (; at_s < END_S; at_s = arrivals_next_s(&arrivals, rate)) {
             cr_assert_lt(count, REQUESTS_MAX);
             requests[count++] = (virtual_request_t){
                 .at_ns = (int64_t)(at_s * 1e9), .model = m, .budget_ns = models[m].slo_ns};
@@ -162,7 +161,7 @@ static void serve(const workload_t *workload, const char *policy, uint32_t devic
     size_t count = requests_of(workload, requests);
     cr_assert_eq(virtual_cluster_create(&options, requests, count, NULL, 0, &cluster, &err), STATUS_OK, "%s",
                  err.text);
-    virtual_cluster_run(cluster, (int64_t)(SECONDS * 1e9) + 2 * NS_PER_S);
+    virtual_cluster_run(cluster, (END_S + 2) * NS_PER_S);
     cr_assert_null(virtual_cluster_tally(cluster)->violation);
     virtual_cluster_destroy(cluster);
     free(requests);
