@@ -201,28 +201,51 @@ void shard_drop_all(shard_t *shard, sched_drop_t reason)
         shard_give_up(shard, task, reason);
 }
 
-static void note_crowd(shard_t *shard, int64_t now_ns)
+/* Whether so many as there usually are are all who will come. */
+static bool crowd_is_all(const shard_t *shard, int64_t passed_ns)
+{
+    enum { SELDOM = 20 }; /* as often as that less than at random */
+    const shard_crowd_t *crowd = &shard->crowd;
+    double came = (double)(shard->counts->stats.submitted - crowd->submitted);
+    double at_random = came * fmin((double)crowd->complete_ns / (double)passed_ns, 1);
+    return 2 * crowd->complete > crowd->batches && SELDOM * crowd->beyond <= at_random;
+}
+
+static void vote_for_usual(shard_crowd_t *crowd, uint32_t there)
+{
+    if (crowd->votes == 0) {
+        crowd->usual = there;
+        crowd->complete = crowd->beyond = 0;
+        crowd->complete_ns = 0;
+    }
+    if (there == crowd->usual)
+        crowd->votes++;
+    else
+        crowd->votes--;
+}
+
+static void note_crowd(shard_t *shard, int64_t now_ns, uint32_t count)
 {
     enum { BATCHES_LEAST = 8 };
     shard_crowd_t *crowd = &shard->crowd;
-    uint32_t there = shard_there(shard);
     int64_t passed_ns = now_ns - crowd->begun_ns;
     bool enough = crowd->batches >= BATCHES_LEAST;
     if (passed_ns >= SHARD_CROWD_LONGEST_NS || (enough && passed_ns >= SHARD_CROWD_WINDOW_NS)) {
-        bool usual = enough && 2 * crowd->complete > crowd->batches && 2 * crowd->beyond < crowd->batches;
-        *crowd = (shard_crowd_t){.begun_ns = now_ns, .all = usual ? crowd->most : 0};
+        bool all = enough && crowd_is_all(shard, passed_ns);
+        *crowd = (shard_crowd_t){
+            .begun_ns = now_ns, .submitted = shard->counts->stats.submitted, .all = all ? crowd->usual : 0};
     }
     crowd->batches++;
-    if (there > crowd->most) {
-        crowd->most = there;
-        crowd->complete = crowd->beyond = 0;
-    }
-    crowd->complete += there == crowd->most;
+    vote_for_usual(crowd, shard_there(shard));
+    if (shard_there(shard) != crowd->usual)
+        return;
+    crowd->complete++;
+    crowd->complete_ns += now_ns - shard_last_arrival_ns(shard) + profile_latency_ns(shard->profile, count);
 }
 
 void shard_note_silence(shard_t *shard, int64_t now_ns, uint32_t count)
 {
-    note_crowd(shard, now_ns);
+    note_crowd(shard, now_ns, count);
     double rate = shard->plan.rate_per_ns;
     uint32_t last = shard->queue.tail, head = shard_head(shard);
     if (!(rate > 0) || count < shard->queue.len || last == TASK_NONE)

@@ -47,14 +47,19 @@ typedef struct {
 
 /*
  * Clients that wait for their answers: once all of them have asked, holding a batch brings nobody else. Seen by how many
- * requests are there (waiting or running) when batches are granted: with such clients it is again and again the most that
- * there ever are; of a stream that comes by itself the most is rare, or, where it comes evenly, others come although so many are there.
+ * requests are there (waiting or running) when batches are granted: with such clients it is again and again as many as there
+ * are clients, and hardly ever does another come while they are all there: only when it has its answer before the core knows that
+ * the batch is done. Of a stream that comes by itself others come no less often then.
  */
 typedef struct {
-    int64_t begun_ns;       /* of the window that runs */
-    uint32_t most, batches; /* in it: the most that were there, and batches granted, */
-    uint32_t complete;      /* of them so many when the most were there */
-    uint32_t beyond;        /* requests that came although the most were there */
+    int64_t begun_ns;    /* of the window that runs */
+    uint64_t submitted;  /* when it began */
+    uint32_t batches;    /* granted in it */
+    uint32_t usual;      /* so many were there at most of them, if there is such a number: found by */
+    uint32_t votes;      /* the majority vote of Boyer and Moore. And since it was found: */
+    uint32_t complete;   /* batches for which so many were there, */
+    uint32_t beyond;     /* requests that came while so many were there, */
+    int64_t complete_ns; /* and how long they were, by the profile */
     uint32_t all; /* as the window before has shown: so many are all of them; 0: there are always others */
 } shard_crowd_t;
 
@@ -156,7 +161,7 @@ static inline bool shard_submit(shard_t *shard, int64_t now_ns, uint32_t task)
     task_pool_t *pool = shard->pool;
     bool closed = shard->candidate.closed;
     uint32_t head = closed ? model_queue_head(&shard->queue, pool) : TASK_NONE;
-    shard->crowd.beyond += shard_there(shard) >= shard->crowd.most;
+    shard->crowd.beyond += shard_there(shard) >= shard->crowd.usual;
     model_queue_push(&shard->queue, pool, task);
     shard->counts->stats.submitted++;
     shard_count_spell(shard, now_ns);
@@ -321,7 +326,7 @@ static inline bool shard_is_complete(const shard_t *shard)
     return shard->crowd.all && shard_there(shard) >= shard->crowd.all;
 }
 
-/* Before a batch of `count` is popped: was it worth waiting for? */
+/* Before a batch of `count` is popped from a queue that has as many: was it worth waiting for? */
 void shard_note_silence(shard_t *shard, int64_t now_ns, uint32_t count);
 
 /* Pops `count` tasks, behind those that the candidate skips, into a chain (through next), earliest deadline first;

@@ -4,6 +4,7 @@
 #include "play.h"
 
 #include <criterion/criterion.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -370,6 +371,36 @@ Test(policies, fermata_learns_that_others_follow_the_first_of_a_burst)
     snprintf(alone, sizeof alone, " R%zu until ", requests);
     cr_expect_null(strstr(text, alone), "%s", text);
     play_stop(&play);
+}
+
+/* The longest answer, in ms, to a client that asks again .2 ms after it has one. Every 400th time the word that its batch is done
+ * comes only after its next request. */
+static double longest_answer(const char *params, double seconds)
+{
+    play_t play;
+    play_start(&play, "fermata", params, 1);
+    play_delays(&play, 0.2, 0);
+    play_model(&play, 0, 'A', 1, 2, 100);
+    double longest = 0, at = 0;
+    for (unsigned i = 1; at < seconds * 1e3; i++) {
+        play_arrive_slo(&play, 0, at, 100);
+        double now = at;
+        for (size_t before = play.grants; play.grants == before;)
+            play_until(&play, now += 0.5);
+        double end = (double)play.events[0].at_ns / 1e6;
+        if (at > 1000) /* by then it knows that there is only one */
+            longest = fmax(longest, end - at);
+        at = i % 400 ? end + 0.2 : end - 0.1;
+    }
+    cr_expect_eq(play.drops, 0);
+    play_stop(&play);
+    return longest;
+}
+
+Test(policies, fermata_does_not_hold_a_client_that_asks_before_its_batch_is_known_to_be_done)
+{
+    cr_expect_lt(longest_answer("spare=latency", 5), 4);
+    cr_expect_lt(longest_answer("spare=release", 5), 4);
 }
 
 Test(policies, shepherd_without_preemption_loses_the_burst)

@@ -558,3 +558,26 @@ Test(simulation, fermata_does_not_hold_clients_that_wait)
         cr_expect_gt(fermata, 1.5 * deferred, "%s: %.0f r/s, deferred %.0f", clients, fermata, deferred);
     }
 }
+
+/* Requests so seldom and short that none meets another while it runs look like one client. When more come, holding one brings others,
+ * although they still do not meet if each starts at once. */
+Test(simulation, fermata_sees_that_requests_that_were_seldom_come_more_often)
+{
+    world_t world;
+    err_t err;
+    rate_step_t steps[] = {{.at_s = 30, .model = 0, .factor = 5},
+                           {.at_s = 60, .model = 0, .factor = 15},
+                           {.at_s = 90, .model = 0, .factor = 50}};
+    world_start(&world, "resnet50", 1, "fermata", 2);
+    world.models[0].slo_ns = 50000000;
+    cr_assert_eq(profile_from_line(&world.models[0].profile, 10000, 50000, 64, &err), STATUS_OK);
+    world.workload.steps = steps;
+    world.workload.step_count = 3;
+    world.config.params = "spare=release";
+    world.config.warmup_s = 100;
+    world.config.seconds = 20;
+    simulation_result_t *result = run(&world);
+    cr_expect_geq(result->median_batch, 3, "batches of %u", result->median_batch);
+    simulation_result_dispose(result);
+    world_stop(&world);
+}
