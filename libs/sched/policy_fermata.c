@@ -82,8 +82,9 @@ static const double IN_STEP = 0.5;
  * so many models on. */
 static const double ALONE_MOST = 2;
 /* Starting earlier cures starvation where so many batches are expected to end within the shortest slack, all GPUs being
- * busy: not one of them does with a chance of e^-4, 2 %. Where fewer do, more batches only take the GPUs away. */
-static const double ENDS_LEAST = 4;
+ * busy: not one of them does with a chance of e^-4, 2 %. Where fewer do, more batches only take the GPUs away. But where more models
+ * contend than there are GPUs others starve as well, that can wait longer, and those it helps: then so many times GPUs over models do. */
+static const double ENDS_LEAST = 4, ENDS_CONTENDED = 3;
 /* Whom a step of so much of the slacks would hurt tells whom starting early hurts. */
 static const double EARLY_STEP = 0.1;
 /* Arrivals of less dispersion are even, none at all quite so: what a batch was planned to have comes for sure. */
@@ -106,7 +107,7 @@ static const double BLOCKED = 1.2;
 /* But bursts that last need those as well, be they back ever so soon: of what that costs at most at least so much. */
 static const double BLOCKED_LEAST = 0.3;
 /* Batches that take less of the time over which the GPUs are measured are even enough as they are granted, and a burst shows
- * the sooner. */
+ * the sooner, as does the first load. */
 static const double SHORT_PART = 0.25;
 /* Losses come in lumps, an SLO after the requests that they are of: who loses more than others shows over a few. */
 static const double LOSS_SLOS = 4;
@@ -530,7 +531,8 @@ static plan_t plan(fermata_t *state, const fluid_models_t *models, uint32_t gpus
     if (gpus == 0 || held.use > gpus)
         return plan_overload(state, models, gpus, held.models);
     state->hurt_ms = hurt_below(models, gpus, state->early);
-    state->helped_early = held.use > 0 && held.slack * gpus >= ENDS_LEAST * held.length;
+    double ends = fmin(ENDS_LEAST, ENDS_CONTENDED * gpus / held.models);
+    state->helped_early = held.use > 0 && held.slack * gpus >= ends * held.length;
     double needed = spend_needed(state, models, &held, gpus), budget = needed;
     if ((int)state->spare == SPARE_LATENCY && held.use > 0)
         budget = fmax(budget, room(state, models, gpus, &held));
@@ -614,15 +616,19 @@ static void set_plan(const fermata_t *state, shard_t *shard, const fermata_model
 static double measure_busy(policy_t *policy, int64_t from_ns, int64_t now_ns)
 {
     fermata_t *state = policy->state;
+    double at_once_ns = 0;
     for (uint32_t m = 0; m < policy->models_max; m++) {
         const rates_t *rates = &((const fermata_model_t *)policy_model(policy, m))->rates;
         if (!policy->shards[m].present)
             continue;
         double length_ns = rates->last_batches > 0 ? rates->last_work_ns / rates->last_batches : 0;
-        bool at_once = length_ns < SHORT_PART * state->rate_tau_ms * 1e6;
-        busy_add(&state->busy, from_ns, at_once ? 0 : (int64_t)length_ns, rates->last_work_ns);
+        if (length_ns < SHORT_PART * state->rate_tau_ms * 1e6)
+            at_once_ns += rates->last_work_ns;
+        else
+            busy_add(&state->busy, from_ns, (int64_t)length_ns, rates->last_work_ns);
     }
-    double taken_ms = busy_take(&state->busy, now_ns) / 1e6, dt_ms = (double)(now_ns - from_ns) / 1e6;
+    double taken_ms = (at_once_ns + busy_take(&state->busy, now_ns)) / 1e6,
+           dt_ms = (double)(now_ns - from_ns) / 1e6;
     double keep = exp(-dt_ms / state->rate_tau_ms);
     if (dt_ms > 0 && policy->gpus) {
         state->busy_ms = state->busy_ms * keep + fmax(taken_ms, 0) / policy->gpus;

@@ -341,6 +341,36 @@ Test(simulation, fermata_starts_the_others_no_later_for_it)
     expect_borne("short_and_long", 4, 2000, "poisson", 2, 100);
 }
 
+/* Twenty models of 15 ms that begin all at once. A second that is full from its first moment on is found full at once: heads that would
+ * keep batches small are given up, and none waits until it can make it no more, which would be taken for a sign to start earlier. */
+Test(simulation, fermata_sees_at_once_that_the_gpus_are_busy)
+{
+    enum { MODELS = 20, GPUS = 32 };
+    world_t one, world;
+    err_t err;
+    profile_entry_t models[MODELS];
+    uint64_t expired = 0;
+    world_start(&one, "resnet_like", GPUS, "fermata", 0);
+    for (uint32_t m = 0; m < MODELS; m++) {
+        models[m] = one.models[0];
+        models[m].slo_ns = 15000000;
+    }
+    world = (world_t){.models = models, .count = MODELS, .config = one.config};
+    cr_assert_eq(workload_init(&world.workload, models, MODELS, NULL, &err), STATUS_OK, "%s", err.text);
+    world.workload.rate_rps = 0.89 * bound_rate_rps(&world.workload, GPUS);
+    world.config.workload = &world.workload;
+    world.config.warmup_s = 0;
+    world.config.seconds = 1;
+    for (world.config.seed = 1; world.config.seed <= 4; world.config.seed++) {
+        simulation_result_t *result = run(&world);
+        expired += result->all.dropped[SCHED_DROP_EXPIRED];
+        simulation_result_dispose(result);
+    }
+    cr_expect_leq(expired, 10, "%llu", (unsigned long long)expired);
+    workload_dispose(&world.workload);
+    world_stop(&one);
+}
+
 static double goodput_in(const world_t *world)
 {
     goodput_config_t config = {.base = world->config, .precision = 0.005};
