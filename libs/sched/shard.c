@@ -201,14 +201,18 @@ void shard_drop_all(shard_t *shard, sched_drop_t reason)
         shard_give_up(shard, task, reason);
 }
 
-/* Whether so many as there usually are are all who will come. */
-static bool crowd_is_all(const shard_t *shard, int64_t passed_ns)
+/* Whether so many as there usually are are all who will come. What was known is kept for as long as others come clearly less often
+ * than at random: those who did not wait for all would be held to the end of their SLO. */
+static bool crowd_is_all(const shard_t *shard)
 {
-    enum { SELDOM = 20 }; /* as often as that less than at random */
+    enum { TO_LEARN = 10, TO_KEEP = 2 }; /* so many times less often than at random */
     const shard_crowd_t *crowd = &shard->crowd;
+    double lasted_ns = (double)(crowd->last_ns - crowd->begun_ns);
     double came = (double)(shard->counts->stats.submitted - crowd->submitted);
-    double at_random = came * fmin((double)crowd->complete_ns / (double)passed_ns, 1);
-    return 2 * crowd->complete > crowd->batches && SELDOM * crowd->beyond <= at_random;
+    double at_random =
+        (double)crowd->complete_ns < lasted_ns ? came * (double)crowd->complete_ns / lasted_ns : came;
+    uint32_t seldom = crowd->all == crowd->usual ? TO_KEEP : TO_LEARN;
+    return 2 * crowd->complete > crowd->batches && seldom * crowd->beyond <= at_random;
 }
 
 static void vote_for_usual(shard_crowd_t *crowd, uint32_t there)
@@ -231,10 +235,12 @@ static void note_crowd(shard_t *shard, int64_t now_ns, uint32_t count)
     int64_t passed_ns = now_ns - crowd->begun_ns;
     bool enough = crowd->batches >= BATCHES_LEAST;
     if (passed_ns >= SHARD_CROWD_LONGEST_NS || (enough && passed_ns >= SHARD_CROWD_WINDOW_NS)) {
-        bool all = enough && crowd_is_all(shard, passed_ns);
-        *crowd = (shard_crowd_t){
-            .begun_ns = now_ns, .submitted = shard->counts->stats.submitted, .all = all ? crowd->usual : 0};
+        uint32_t usual = crowd_is_all(shard) ? crowd->usual : 0;
+        *crowd = (shard_crowd_t){.begun_ns = now_ns,
+                                 .submitted = shard->counts->stats.submitted,
+                                 .all = enough ? usual : crowd->all};
     }
+    crowd->last_ns = now_ns;
     crowd->batches++;
     vote_for_usual(crowd, shard_there(shard));
     if (shard_there(shard) != crowd->usual)

@@ -54,16 +54,17 @@ typedef struct {
 typedef struct {
     int64_t begun_ns;    /* of the window that runs */
     uint64_t submitted;  /* when it began */
-    uint32_t batches;    /* granted in it */
+    int64_t last_ns;     /* of the batches granted in it, */
+    uint32_t batches;    /* that are so many */
     uint32_t usual;      /* so many were there at most of them, if there is such a number: found by */
     uint32_t votes;      /* the majority vote of Boyer and Moore. And since it was found: */
     uint32_t complete;   /* batches for which so many were there, */
     uint32_t beyond;     /* requests that came while so many were there, */
     int64_t complete_ns; /* and how long they were, by the profile */
-    uint32_t all; /* as the window before has shown: so many are all of them; 0: there are always others */
+    uint32_t all; /* as windows before have shown: so many are all of them; 0: there are always others */
 } shard_crowd_t;
 
-/* A window is so long, or until it has eight batches: fewer in a row can be alone by chance. */
+/* A window is so long, or until it has eight batches: fewer in a row can be alone by chance. If it has not by then it tells nothing. */
 #define SHARD_CROWD_WINDOW_NS INT64_C(1000000000)
 #define SHARD_CROWD_LONGEST_NS INT64_C(10000000000)
 

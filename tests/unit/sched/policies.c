@@ -373,34 +373,53 @@ Test(policies, fermata_learns_that_others_follow_the_first_of_a_burst)
     play_stop(&play);
 }
 
-/* The longest answer, in ms, to a client that asks again .2 ms after it has one. Every 400th time the word that its batch is done
- * comes only after its next request. */
-static double longest_answer(const char *params, double seconds)
+/* A client that waits for its answer and asks again at once. */
+typedef struct {
+    double one_ms, slo_ms;
+    unsigned early_every; /* so often the word that its batch is done comes only after its next request, */
+    unsigned early;       /* so many times in a row */
+    unsigned pause_every; /* so often it asks nothing for 15 s; 0: never */
+    unsigned requests;
+} client_t;
+
+/* The longest answer that it has, in ms, once it is known. */
+static double longest_answer(const char *params, const client_t *client)
 {
     play_t play;
     play_start(&play, "fermata", params, 1);
     play_delays(&play, 0.2, 0);
-    play_model(&play, 0, 'A', 1, 2, 100);
+    play_model(&play, 0, 'A', 0.3 * client->one_ms, 0.7 * client->one_ms, client->slo_ms);
     double longest = 0, at = 0;
-    for (unsigned i = 1; at < seconds * 1e3; i++) {
-        play_arrive_slo(&play, 0, at, 100);
+    for (unsigned i = 1; i <= client->requests; i++) {
+        play_arrive_slo(&play, 0, at, client->slo_ms);
         double now = at;
         for (size_t before = play.grants; play.grants == before;)
             play_until(&play, now += 0.5);
         double end = (double)play.events[0].at_ns / 1e6;
-        if (at > 1000) /* by then it knows that there is only one */
+        if (at > 12 * client->slo_ms) /* by then it is known that there is only one */
             longest = fmax(longest, end - at);
-        at = i % 400 ? end + 0.2 : end - 0.1;
+        bool early = (i + client->early_every / 2) % client->early_every < client->early;
+        at = early ? end - 0.1 : end + 0.2;
+        if (client->pause_every && i % client->pause_every == 0)
+            at = end + 15000;
     }
     cr_expect_eq(play.drops, 0);
     play_stop(&play);
     return longest;
 }
 
-Test(policies, fermata_does_not_hold_a_client_that_asks_before_its_batch_is_known_to_be_done)
+Test(policies, fermata_does_not_hold_a_client_that_waits_for_its_answers)
 {
-    cr_expect_lt(longest_answer("spare=latency", 5), 4);
-    cr_expect_lt(longest_answer("spare=release", 5), 4);
+    static const client_t clients[] = {
+        {.one_ms = 3, .slo_ms = 100, .early_every = 400, .early = 1, .requests = 1500},
+        {.one_ms = 36, .slo_ms = 800, .early_every = 80, .early = 4, .requests = 800},
+        {.one_ms = 36, .slo_ms = 800, .early_every = 1000, .pause_every = 61, .requests = 700},
+    };
+    for (unsigned i = 0; i < sizeof clients / sizeof clients[0]; i++) {
+        double most_ms = clients[i].one_ms + 1;
+        cr_expect_lt(longest_answer("spare=latency", &clients[i]), most_ms, "client %u", i);
+        cr_expect_lt(longest_answer("spare=release", &clients[i]), most_ms, "client %u", i);
+    }
 }
 
 Test(policies, shepherd_without_preemption_loses_the_burst)
