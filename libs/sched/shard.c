@@ -201,18 +201,31 @@ void shard_drop_all(shard_t *shard, sched_drop_t reason)
         shard_give_up(shard, task, reason);
 }
 
-/* Whether so many as there usually are are all who will come. What was known is kept for as long as others come clearly less often
- * than at random: those who did not wait for all would be held to the end of their SLO. */
-static bool crowd_is_all(const shard_t *shard)
+/* How many would have come at random while so many were there. */
+static double crowd_at_random(const shard_t *shard)
 {
-    enum { TO_LEARN = 10, TO_KEEP = 2 }; /* so many times less often than at random */
     const shard_crowd_t *crowd = &shard->crowd;
     double lasted_ns = (double)(crowd->last_ns - crowd->begun_ns);
     double came = (double)(shard->counts->stats.submitted - crowd->submitted);
-    double at_random =
-        (double)crowd->complete_ns < lasted_ns ? came * (double)crowd->complete_ns / lasted_ns : came;
-    uint32_t seldom = crowd->all == crowd->usual ? TO_KEEP : TO_LEARN;
-    return 2 * crowd->complete > crowd->batches && seldom * crowd->beyond <= at_random;
+    return lasted_ns > 0 ? came * fmin((double)crowd->complete_ns / lasted_ns, 1) : 0;
+}
+
+/* So many are all who will come; 0: there are others. What was known is kept for as long as others come clearly less often than at
+ * random, since those who do not wait for all are held to the end of their SLO; and over a pause, if what came before it was no
+ * stream of few requests. */
+static uint32_t crowd_all(const shard_t *shard, bool enough)
+{
+    enum {
+        TO_LEARN = 10,
+        TO_KEEP = 2,
+        TO_TELL = 2
+    }; /* so many times less often; and so many would have come */
+    const shard_crowd_t *crowd = &shard->crowd;
+    double at_random = crowd_at_random(shard);
+    bool known = crowd->all == crowd->usual;
+    bool tells = enough || (known && at_random >= TO_TELL);
+    bool seldom = (known ? TO_KEEP : TO_LEARN) * (double)crowd->beyond <= at_random;
+    return tells && seldom && 2 * crowd->complete > crowd->batches ? crowd->usual : 0;
 }
 
 static void vote_for_usual(shard_crowd_t *crowd, uint32_t there)
@@ -235,10 +248,8 @@ static void note_crowd(shard_t *shard, int64_t now_ns, uint32_t count)
     int64_t passed_ns = now_ns - crowd->begun_ns;
     bool enough = crowd->batches >= BATCHES_LEAST;
     if (passed_ns >= SHARD_CROWD_LONGEST_NS || (enough && passed_ns >= SHARD_CROWD_WINDOW_NS)) {
-        uint32_t usual = crowd_is_all(shard) ? crowd->usual : 0;
-        *crowd = (shard_crowd_t){.begun_ns = now_ns,
-                                 .submitted = shard->counts->stats.submitted,
-                                 .all = enough ? usual : crowd->all};
+        *crowd = (shard_crowd_t){
+            .begun_ns = now_ns, .submitted = shard->counts->stats.submitted, .all = crowd_all(shard, enough)};
     }
     crowd->last_ns = now_ns;
     crowd->batches++;

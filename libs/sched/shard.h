@@ -64,7 +64,8 @@ typedef struct {
     uint32_t all; /* as windows before have shown: so many are all of them; 0: there are always others */
 } shard_crowd_t;
 
-/* A window is so long, or until it has eight batches: fewer in a row can be alone by chance. If it has not by then it tells nothing. */
+/* A window is so long, or until it has eight batches: fewer in a row can be alone by chance. If it has not by then it tells
+ * nothing new. */
 #define SHARD_CROWD_WINDOW_NS INT64_C(1000000000)
 #define SHARD_CROWD_LONGEST_NS INT64_C(10000000000)
 
