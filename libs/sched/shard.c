@@ -215,11 +215,8 @@ static double crowd_at_random(const shard_t *shard)
  * stream of few requests. */
 static uint32_t crowd_all(const shard_t *shard, bool enough)
 {
-    enum {
-        TO_LEARN = 10,
-        TO_KEEP = 2,
-        TO_TELL = 2
-    }; /* so many times less often; and so many would have come */
+    enum { TO_LEARN = 10, TO_KEEP = 2 }; /* so many times less often than at random */
+    enum { TO_TELL = 2 };                /* so many would have come at random */
     const shard_crowd_t *crowd = &shard->crowd;
     double at_random = crowd_at_random(shard);
     bool known = crowd->all == crowd->usual;
