@@ -25,7 +25,7 @@ void busy_add(busy_t *busy, int64_t from_ns, int64_t length_ns, double work_ns)
     int64_t most_ns = busy->taken_ns + HORIZON_NS - begin_ns;
     length_ns = length_ns < most_ns ? length_ns : most_ns;
     if (length_ns <= 0) {
-        *slot_at(busy, busy->taken_ns) += work_ns;
+        busy->at_once_ns += work_ns;
         return;
     }
     for (int64_t at_ns = begin_ns, end_ns = begin_ns + length_ns; at_ns < end_ns;) {
@@ -46,7 +46,8 @@ static double take_from(double *slot, int64_t from_ns, int64_t to_ns)
 
 double busy_take(busy_t *busy, int64_t now_ns)
 {
-    double taken = 0;
+    double taken = 0, at_once_ns = busy->at_once_ns;
+    busy->at_once_ns = 0;
     int64_t horizon_ns = busy->taken_ns + HORIZON_NS, end_ns = now_ns < horizon_ns ? now_ns : horizon_ns;
     for (int64_t at_ns = busy->taken_ns; at_ns < end_ns;) {
         int64_t next_ns = slot_end_ns(at_ns, end_ns);
@@ -55,5 +56,5 @@ double busy_take(busy_t *busy, int64_t now_ns)
     }
     if (now_ns > busy->taken_ns)
         busy->taken_ns = now_ns;
-    return taken;
+    return at_once_ns + taken;
 }

@@ -17,12 +17,13 @@ enum { BUSY_SLOTS = 512 };
 typedef struct {
     double work_ns[BUSY_SLOTS]; /* by the slot's number, modulo their count */
     int64_t taken_ns;           /* until then all has been taken */
+    double at_once_ns;          /* work of no length since then */
 } busy_t;
 
 void busy_init(busy_t *busy, int64_t now_ns);
 
-/* Work that runs from then on, evenly over length_ns; nothing begins before the last busy_take. Less than 0: of a batch
- * that was stopped. O(length). */
+/* Work that runs from then on, evenly over length_ns; nothing begins before the last busy_take. Of no length it is all taken by the
+ * next. Less than 0: of a batch that was stopped. O(length). */
 void busy_add(busy_t *busy, int64_t from_ns, int64_t length_ns, double work_ns);
 
 /* What has run since the last call. */

@@ -616,19 +616,15 @@ static void set_plan(const fermata_t *state, shard_t *shard, const fermata_model
 static double measure_busy(policy_t *policy, int64_t from_ns, int64_t now_ns)
 {
     fermata_t *state = policy->state;
-    double at_once_ns = 0;
     for (uint32_t m = 0; m < policy->models_max; m++) {
         const rates_t *rates = &((const fermata_model_t *)policy_model(policy, m))->rates;
         if (!policy->shards[m].present)
             continue;
         double length_ns = rates->last_batches > 0 ? rates->last_work_ns / rates->last_batches : 0;
-        if (length_ns < SHORT_PART * state->rate_tau_ms * 1e6)
-            at_once_ns += rates->last_work_ns;
-        else
-            busy_add(&state->busy, from_ns, (int64_t)length_ns, rates->last_work_ns);
+        bool at_once = length_ns < SHORT_PART * state->rate_tau_ms * 1e6;
+        busy_add(&state->busy, from_ns, at_once ? 0 : (int64_t)length_ns, rates->last_work_ns);
     }
-    double taken_ms = (at_once_ns + busy_take(&state->busy, now_ns)) / 1e6,
-           dt_ms = (double)(now_ns - from_ns) / 1e6;
+    double taken_ms = busy_take(&state->busy, now_ns) / 1e6, dt_ms = (double)(now_ns - from_ns) / 1e6;
     double keep = exp(-dt_ms / state->rate_tau_ms);
     if (dt_ms > 0 && policy->gpus) {
         state->busy_ms = state->busy_ms * keep + fmax(taken_ms, 0) / policy->gpus;

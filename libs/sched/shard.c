@@ -242,6 +242,7 @@ static void note_crowd(shard_t *shard, int64_t now_ns, uint32_t count)
 {
     enum { BATCHES_LEAST = 8 };
     shard_crowd_t *crowd = &shard->crowd;
+    uint32_t there = shard_there(shard);
     int64_t passed_ns = now_ns - crowd->begun_ns;
     bool enough = crowd->batches >= BATCHES_LEAST;
     if (passed_ns >= SHARD_CROWD_LONGEST_NS || (enough && passed_ns >= SHARD_CROWD_WINDOW_NS)) {
@@ -250,8 +251,8 @@ static void note_crowd(shard_t *shard, int64_t now_ns, uint32_t count)
     }
     crowd->last_ns = now_ns;
     crowd->batches++;
-    vote_for_usual(crowd, shard_there(shard));
-    if (shard_there(shard) != crowd->usual)
+    vote_for_usual(crowd, there);
+    if (there != crowd->usual)
         return;
     crowd->complete++;
     crowd->complete_ns += now_ns - shard_last_arrival_ns(shard) + profile_latency_ns(shard->profile, count);

@@ -48,6 +48,17 @@ Test(busy, short_ones_count_where_they_are)
     }
 }
 
+/* Looks may be shorter than a slot of time. */
+Test(busy, what_has_no_length_is_all_taken_at_the_next_look)
+{
+    busy_t busy;
+    busy_init(&busy, START_NS);
+    for (int64_t at_ms = 0; at_ms < 200; at_ms += 20) {
+        busy_add(&busy, START_NS + at_ms * MS, 0, 30.0 * MS);
+        takes(&busy, at_ms + 20, 30);
+    }
+}
+
 Test(busy, nothing_is_lost)
 {
     static const int64_t lengths_ms[] = {0, 1, 49, 50, 51, 333, 24000, 26000, 3600000};

@@ -341,24 +341,31 @@ Test(simulation, fermata_starts_the_others_no_later_for_it)
     expect_borne("short_and_long", 4, 2000, "poisson", 2, 100);
 }
 
+/* As many models like the first, of this SLO. */
+static void copy_first(world_t *world, uint32_t models, int64_t slo_ns)
+{
+    err_t err;
+    workload_dispose(&world->workload);
+    world->models = realloc(world->models, models * sizeof(*world->models));
+    cr_assert_not_null(world->models);
+    world->models[0].slo_ns = slo_ns;
+    for (uint32_t m = 1; m < models; m++)
+        world->models[m] = world->models[0];
+    world->count = models;
+    cr_assert_eq(workload_init(&world->workload, world->models, models, NULL, &err), STATUS_OK, "%s",
+                 err.text);
+}
+
 /* Twenty models of 15 ms that begin all at once. A second that is full from its first moment on is found full at once: heads that would
  * keep batches small are given up, and none waits until it can make it no more, which would be taken for a sign to start earlier. */
 Test(simulation, fermata_sees_at_once_that_the_gpus_are_busy)
 {
-    enum { MODELS = 20, GPUS = 32 };
-    world_t one, world;
-    err_t err;
-    profile_entry_t models[MODELS];
+    enum { GPUS = 32 };
+    world_t world;
     uint64_t expired = 0;
-    world_start(&one, "resnet_like", GPUS, "fermata", 0);
-    for (uint32_t m = 0; m < MODELS; m++) {
-        models[m] = one.models[0];
-        models[m].slo_ns = 15000000;
-    }
-    world = (world_t){.models = models, .count = MODELS, .config = one.config};
-    cr_assert_eq(workload_init(&world.workload, models, MODELS, NULL, &err), STATUS_OK, "%s", err.text);
+    world_start(&world, "resnet_like", GPUS, "fermata", 0);
+    copy_first(&world, 20, 15000000);
     world.workload.rate_rps = 0.89 * bound_rate_rps(&world.workload, GPUS);
-    world.config.workload = &world.workload;
     world.config.warmup_s = 0;
     world.config.seconds = 1;
     for (world.config.seed = 1; world.config.seed <= 4; world.config.seed++) {
@@ -367,8 +374,7 @@ Test(simulation, fermata_sees_at_once_that_the_gpus_are_busy)
         simulation_result_dispose(result);
     }
     cr_expect_leq(expired, 10, "%llu", (unsigned long long)expired);
-    workload_dispose(&world.workload);
-    world_stop(&one);
+    world_stop(&world);
 }
 
 static double goodput_in(const world_t *world)
