@@ -202,7 +202,7 @@ static status_t open_base(gateway_service_t *service, err_t *err)
 {
     gateway_t *gateway = &service->gateway;
     const gateway_options_t *options = service->options;
-    rpc_runtime_options_t rpc = {.name = "control"};
+    const rpc_runtime_options_t rpc = {.loop = gateway->loop};
     char host[64] = "gateway";
     gethostname(host, sizeof host - 1);
     snprintf(service->name, sizeof service->name, "%s/%d", host, (int)getpid());
@@ -231,10 +231,7 @@ static status_t open_base(gateway_service_t *service, err_t *err)
     if (clients_create(&clients, &gateway->clients, err) != STATUS_OK)
         return err->code;
     keep_awake(service);
-    /* A thread of gRPC that has nothing to do still takes the events of others from the kernel, and hands them on. */
-    if (service->within.hub)
-        return STATUS_OK;
-    rpc.loop = gateway->loop;
+    /* One for all: a thread of gRPC that has nothing to do still takes the events of others from the kernel, and hands them on. */
     return rpc_runtime_create(&rpc, &service->rpc, err);
 }
 
@@ -297,6 +294,7 @@ status_t gateway_service_open(gateway_service_t *service, err_t *err)
     if (status != STATUS_OK)
         return status;
     const grpc_front_options_t grpc = {
+        .rpc = service->rpc,
         .listen = value_format_address_at(&options->grpc_address, "127.0.0.1", text, sizeof text),
         .reuse_port = service->within.others,
         .step_ns = options->body_timeout,

@@ -416,7 +416,7 @@ static status_t worker_open_services(worker_service_t *worker, err_t *err)
     transfer_pool_options_t pool = {.loop = loop_uv(worker->loop),
                                     .choice = (transfer_choice_t)worker->options->transfer,
                                     .spin = worker->options->transfer_spin};
-    rpc_runtime_options_t rpc = {.loop = worker->loop, .name = "control"};
+    rpc_runtime_options_t rpc = {.loop = worker->loop};
     worker_control_options_t control = {.loop = worker->loop,
                                         .scheduler = worker->scheduler,
                                         .name = worker->name,

@@ -1,6 +1,7 @@
 """What stock clients and curl ask before they infer."""
 
 import os
+import pathlib
 import re
 import subprocess
 
@@ -185,3 +186,10 @@ def test_both_sides_of_the_data_plane_count_the_same(up):
     assert by(workers, "connections", past) > 0 and sum(by(workers, "connections", way) for way in ("tcp", "shm", "rdma") if way != past) == 0
     assert by(workers, "item_bytes_total", past) >= 4 * 8 * 8
     assert by(gateways, "items_total", "tcp", "ok") == by(workers, "items_total", "tcp", "ok")
+
+
+def test_one_thread_of_grpc_takes_the_events_of_a_process(up):
+    """Another would take some from the kernel too, and hand them on."""
+    for pid in set(up.pids()):
+        names = [(task / "comm").read_text().strip() for task in pathlib.Path(f"/proc/{pid}/task").iterdir()]
+        assert names.count("rpc") == 1, names

@@ -54,14 +54,6 @@ def test_it_listens_at_three_ports_of_this_host(bin_dir, tmp_path):
     assert running.stop() == 0
 
 
-def test_one_thread_of_grpc_takes_its_events(bin_dir, tmp_path):
-    """Another would take some from the kernel too, and hand them on."""
-    running = Serve(bin_dir, tmp_path / "serve.log", models=patient_models(tmp_path))
-    names = [(task / "comm").read_text().strip() for task in pathlib.Path(f"/proc/{running.pid}/task").iterdir()]
-    assert names.count("grpc-front") == 1 and not {"control", "rpc"} & set(names), names
-    assert running.stop() == 0
-
-
 def test_state_and_metrics_are_of_all_of_it(bin_dir, tmp_path):
     running = Serve(bin_dir, tmp_path / "serve.log", models=patient_models(tmp_path))
     assert post(running.http, INFER, tensor_request(digit_tensor())).status == 200

@@ -49,7 +49,6 @@ typedef struct {
 
 struct grpc_front {
     gateway_t *gateway;
-    rpc_runtime_t *runtime;
     rpc_server_t *server;
     grpc_streams_t *streams;
     guard_t guards[GUARDS_MAX];
@@ -611,7 +610,6 @@ static int64_t unfinished_max(size_t body_bytes_max)
 
 static status_t start_server(grpc_front_t *front, const grpc_front_options_t *where, err_t *err)
 {
-    rpc_runtime_options_t runtime = {.loop = front->gateway->loop, .name = "grpc-front"};
     rpc_server_options_t options = {
         .address = where->listen,
         .limits = {.max_receive_bytes = (int64_t)front->gateway->body_bytes_max, .idle_ns = where->idle_ns},
@@ -620,10 +618,7 @@ static status_t start_server(grpc_front_t *front, const grpc_front_options_t *wh
         .unfinished = {.bytes_max = unfinished_max(front->gateway->body_bytes_max),
                        .step_ns = where->step_ns},
         .calls_max = CALLS_MAX};
-    status_t status = rpc_runtime_create(&runtime, &front->runtime, err);
-    if (status)
-        return status;
-    status = rpc_server_create(front->runtime, &options, &front->server, err);
+    status_t status = rpc_server_create(where->rpc, &options, &front->server, err);
     if (status)
         return status;
     status = add_methods(front);
@@ -685,8 +680,6 @@ void grpc_front_destroy(grpc_front_t *front)
         return;
     if (front->server)
         rpc_server_destroy(front->server);
-    if (front->runtime)
-        rpc_runtime_destroy(front->runtime);
     grpc_streams_destroy(front->streams);
     pool_dispose(&front->calls);
     pb_arena_dispose(&front->unpacked);

@@ -11,6 +11,7 @@
 typedef struct grpc_front grpc_front_t;
 
 typedef struct {
+    rpc_runtime_t *rpc; /* of the gateway's loop; stays the caller's, who destroys it after this */
     const char *listen; /* "host:port"; port 0 picks one */
     bool reuse_port;    /* beside others */
     tls_context_t *tls; /* NULL: plain */

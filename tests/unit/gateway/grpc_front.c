@@ -233,10 +233,10 @@ static void setup(void)
     memset(fake.large, 'L', LARGE_BYTES);
     gateway = (gateway_t){.body_bytes_max = 1 << 20};
     cr_assert_eq(loop_create(&gateway.loop, &err), STATUS_OK);
-    const grpc_front_options_t front_options = {.listen = "127.0.0.1:0"};
-    cr_assert_eq(grpc_front_create(&gateway, &front_options, &front, &err), STATUS_OK, "%s", err.text);
-    rpc_runtime_options_t options = {.loop = gateway.loop, .name = "client"};
+    rpc_runtime_options_t options = {.loop = gateway.loop};
     cr_assert_eq(rpc_runtime_create(&options, &runtime, &err), STATUS_OK);
+    const grpc_front_options_t front_options = {.rpc = runtime, .listen = "127.0.0.1:0"};
+    cr_assert_eq(grpc_front_create(&gateway, &front_options, &front, &err), STATUS_OK, "%s", err.text);
     rpc_client_options_t client_options = {.address = grpc_front_address(front)};
     cr_assert_eq(rpc_client_create(runtime, &client_options, &client, &err), STATUS_OK);
 }
@@ -250,10 +250,10 @@ static void teardown(void)
 {
     bool stopped = false;
     rpc_client_destroy(client);
-    rpc_runtime_destroy(runtime);
     grpc_front_stop(front, NS_PER_S, set_flag, &stopped);
     until(stopped);
     grpc_front_destroy(front);
+    rpc_runtime_destroy(runtime);
     loop_destroy(gateway.loop);
     cr_assert_eq(fake.open, fake.closed, "every session is closed");
     free(fake.large);
