@@ -3,6 +3,8 @@
 #include <math.h>
 
 enum { HALVINGS = 30 }; /* to 1e-9 of the first interval */
+/* A half would be the square root of an economic order quantity, and one make launches cost alike whoever's they are. */
+static const double RATE_POWER = 0.75;
 
 static fluid_model_t *model_at(const fluid_models_t *models, uint32_t i)
 {
@@ -78,7 +80,7 @@ double fluid_early(const fluid_models_t *models, double gpus)
 
 static double launch_worth(const fluid_model_t *model)
 {
-    return model->beta * model->rate * model->slack;
+    return model->beta * pow(model->rate, RATE_POWER) * sqrt(model->slack);
 }
 
 double fluid_batch_for(const fluid_model_t *model, double price)

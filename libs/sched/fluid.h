@@ -58,8 +58,10 @@ fluid_state_t fluid_state(const fluid_models_t *models, double early);
 /* How early all may start so that their use is at most `gpus`. */
 double fluid_early(const fluid_models_t *models, double gpus);
 
-/* The largest launch cost (beta·rate/batch, in GPUs, times the model's slack) that may be paid with `gpus` in all, when
- * each model starts as soon as its batch makes that cost small enough. INFINITY if all may start at once. */
+/* The price of a launch by which `gpus` are busy in all, when each model starts as soon as its batch is large enough for
+ * it. INFINITY if all may start at once. Requests of a batch wait for batch/rate, in parts of the slack, and its launch keeps a
+ * GPU from others for beta, beta/2 of which those that come then wait for: as with economic order quantities the two are
+ * least together where the batch goes with beta·sqrt(rate·slack). The power of the rate is taken a little larger (fluid.c). */
 double fluid_price(const fluid_models_t *models, double gpus);
 /* The batch that is large enough for it; not rounded. */
 double fluid_batch_for(const fluid_model_t *model, double price);

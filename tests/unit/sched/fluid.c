@@ -1,0 +1,62 @@
+/* What a launch may cost, and how large a batch is worth it. */
+#include "sched/fluid.h"
+
+#include <criterion/criterion.h>
+#include <math.h>
+
+enum { COUNT = 3 };
+
+static fluid_model_t model_of(double rate, double slo, double beta)
+{
+    fluid_model_t model = {
+        .rate = rate, .growth = rate, .least = 1, .slo = slo, .alpha = 1, .beta = beta, .guard = 1};
+
+    model.slack = slo - model.alpha - beta;
+    model.most = slo - beta;
+    return model;
+}
+
+static fluid_models_t all_of(fluid_model_t models[COUNT])
+{
+    return (fluid_models_t){.first = models, .count = COUNT, .stride = sizeof *models};
+}
+
+Test(fluid, a_launch_costs_what_keeps_as_many_gpus_busy_as_there_are)
+{
+    fluid_model_t models[COUNT] = {model_of(1, 25, 5), model_of(0.5, 200, 5), model_of(0.2, 200, 20)};
+    const fluid_models_t all = all_of(models);
+    double alone = 0, held = fluid_state(&all, 0).use;
+
+    for (int i = 0; i < COUNT; i++)
+        alone += fluid_use(&models[i], 1);
+    for (double gpus = held + 0.5; gpus < alone; gpus += 0.5) {
+        double price = fluid_price(&all, gpus), use = 0;
+        for (int i = 0; i < COUNT; i++)
+            use += fluid_use(&models[i],
+                             fmin(fmax(1, fluid_batch_for(&models[i], price)), fluid_batch(&models[i], 0)));
+        cr_expect_float_eq(use, gpus, 1e-3);
+    }
+    cr_expect_eq(fluid_price(&all, alone), INFINITY, "all may start at once");
+}
+
+Test(fluid, who_can_wait_four_times_as_long_waits_for_twice_the_batch)
+{
+    const fluid_model_t urgent = model_of(1, 16, 5),
+                        patient = model_of(1, 46, 5); /* slacks of 10 and 40 ms */
+
+    cr_expect_float_eq(fluid_batch_for(&patient, 3) / fluid_batch_for(&urgent, 3), 2, 1e-9);
+}
+
+Test(fluid, a_launch_that_takes_longer_waits_for_as_many_times_more)
+{
+    const fluid_model_t light = model_of(1, 16, 5), heavy = model_of(1, 26, 15); /* both of 10 ms */
+
+    cr_expect_float_eq(fluid_batch_for(&heavy, 3) / fluid_batch_for(&light, 3), 3, 1e-9);
+}
+
+Test(fluid, who_is_asked_more_often_waits_for_more_but_not_as_many_times_more)
+{
+    const fluid_model_t seldom = model_of(0.1, 16, 5), often = model_of(1.6, 16, 5);
+
+    cr_expect_float_eq(fluid_batch_for(&often, 3) / fluid_batch_for(&seldom, 3), 8, 1e-9);
+}
