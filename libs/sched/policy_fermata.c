@@ -38,6 +38,7 @@ typedef struct {
     double starve;
     bool helped_early; /* whether starting earlier helps whoever starves */
     double early;      /* part of the slacks by which all start early */
+    double load;       /* GPUs that it takes at the least to serve all, over those that there are */
     double hurt_ms;    /* starting still earlier hurts models of less slack than this */
     /* Decaying sums: squares of what arrivals differ by from one interval to the next, and arrivals. */
     double apart, counted;
@@ -89,6 +90,12 @@ static const double ENDS_LEAST = 4, ENDS_CONTENDED = 3;
 static const double EARLY_STEP = 0.1;
 /* Arrivals of less dispersion are even, none at all quite so: what a batch was planned to have comes for sure. */
 static const double EVEN = 0.5;
+/* So far beyond what the GPUs can do some must be given up, so what a batch was planned to have is there. Not quite for sure: gateways
+ * that answer ahead what would come too late let less of it wait. */
+static const double OVERLOAD_SURE = 0.3, SURE_MOST = 0.9;
+/* So far beyond it those that come are no clients that wait. What is found of silence is then of the few batches that take all that is
+ * there, before which little came. */
+static const double OVERLOAD_NO_CLIENTS = 0.1;
 /* Requests in an interval before one says how bursty they are: as if so many had come at random. */
 static const double COUNTED_PRIOR = 20;
 static const double DISPERSION_TAU_MS = 5000;
@@ -203,11 +210,18 @@ static double bunching(const fluid_model_t *fluid, const rates_t *rates)
     return fmax(1, followers / ((rates->spells + SPELLS_PRIOR) * expected));
 }
 
+/* How far into an overload, 0 to 1 at so much beyond what the GPUs can do. */
+static double overloaded(const fermata_t *state, double most)
+{
+    return clip((state->load - 1) / most, 0, 1);
+}
+
 /* Random arrivals make a silence of 1, bursts of up to 1.5. Above, clients wait for their answers: holding
  * their requests brings no others, and their batches are what comes together anyway. */
 static void set_growth(const fermata_t *state, fermata_model_t *model)
 {
-    double silence = rates_silence(&model->rates) - state->silence_limit;
+    double excess = (rates_silence(&model->rates) - 1) * (1 - overloaded(state, OVERLOAD_NO_CLIENTS));
+    double silence = 1 + excess - state->silence_limit;
     fluid_model_t *fluid = &model->fluid;
     fluid->growth = fluid->rate * bunching(fluid, &model->rates);
     fluid->least = 1;
@@ -528,7 +542,8 @@ static double spend_on_leads(const fermata_t *state, const fluid_models_t *model
 static plan_t plan(fermata_t *state, const fluid_models_t *models, uint32_t gpus)
 {
     fluid_state_t held = fluid_state(models, 0);
-    if (gpus == 0 || held.use > gpus)
+    state->load = gpus ? held.use / gpus : INFINITY;
+    if (state->load > 1)
         return plan_overload(state, models, gpus, held.models);
     state->hurt_ms = hurt_below(models, gpus, state->early);
     double ends = fmin(ENDS_LEAST, ENDS_CONTENDED * gpus / held.models);
@@ -582,9 +597,9 @@ static int64_t quiet_ns(const fluid_model_t *fluid)
 }
 
 /* A part that allows for batches that do not become what they were planned to be. */
-static double surely(double part, double even)
+static double surely(double part, double sure)
 {
-    return part + (1 - part) * even;
+    return part + (1 - part) * sure;
 }
 
 static void set_plan(const fermata_t *state, shard_t *shard, const fermata_model_t *model, plan_t common,
@@ -593,10 +608,11 @@ static void set_plan(const fermata_t *state, shard_t *shard, const fermata_model
     const fluid_model_t *fluid = &model->fluid;
     const rates_t *rates = &model->rates;
     double own_bad = rates->requests > 0 ? rates->dropped / rates->requests : bad;
-    double unfair = clip((own_bad - bad) / 0.01, -1, 1), even = evenness(state);
-    double kappa = surely(state->kappa, even) * (1 - state->fairness * unfair);
+    double unfair = clip((own_bad - bad) / 0.01, -1, 1);
+    double sure = fmax(evenness(state), SURE_MOST * overloaded(state, OVERLOAD_SURE));
+    double kappa = surely(state->kappa, sure) * (1 - state->fairness * unfair);
     double batch = fluid_batch(fluid, common.early);
-    double efficiency = surely(state->efficiency, even) * batch / (fluid->alpha * batch + fluid->beta);
+    double efficiency = surely(state->efficiency, sure) * batch / (fluid->alpha * batch + fluid->beta);
     double target = kappa * state->scarcity * batch;
     if (efficiency * fluid->alpha < 1)
         target = fmin(target, efficiency * fluid->beta / (1 - efficiency * fluid->alpha));

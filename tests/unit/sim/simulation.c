@@ -190,6 +190,35 @@ Test(simulation, fermata_is_flat_topped_where_batches_take_seconds)
     world_stop(&world);
 }
 
+/* Small batches leave others behind, and of those that do not, before which little came, such a model was taken for clients that wait: whose
+ * batches are small. */
+Test(simulation, fermata_is_flat_topped_with_one_model)
+{
+    enum { GPUS = 8 };
+    const struct {
+        const char *zoo, *arrivals;
+        double over;
+    } cases[] = {{"resnet50", "poisson", 1.25},
+                 {"resnet50", "poisson", 3},
+                 {"resnet50", "gamma:0.1", 2},
+                 {"densenet121", "gamma:0.1", 2},
+                 {"densenet121", "gamma:0.1", 3}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        world_t world;
+        err_t err;
+        double bound = bound_of(cases[i].zoo, GPUS);
+        world_start(&world, cases[i].zoo, GPUS, "fermata", bound * cases[i].over);
+        cr_assert_eq(arrivals_parse(cases[i].arrivals, &world.workload.arrivals, &err), STATUS_OK, "%s",
+                     err.text);
+        world.config.seconds = 10;
+        simulation_result_t *result = run(&world);
+        cr_expect_gt(result->goodput_rps, 0.97 * bound, "%s, %s, %.2f times the bound: %.3f of it",
+                     cases[i].zoo, cases[i].arrivals, cases[i].over, result->goodput_rps / bound);
+        simulation_result_dispose(result);
+        world_stop(&world);
+    }
+}
+
 /* An overload after a pause: what was idle then is forgotten as soon as the GPUs are busy, however long their batches. */
 Test(simulation, fermata_is_flat_topped_after_a_pause)
 {
