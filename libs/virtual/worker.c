@@ -321,6 +321,14 @@ static batch_t *make_batch(virtual_worker_t *w, const Control__Grant *grant, uin
     return batch;
 }
 
+/* Those that a grant must find room beside: one that was stopped is leaving, and its place has been given away. */
+static uint32_t under_way(const queue_t *device)
+{
+    bool leaves = device->first && device->first->stopped;
+
+    return device->count - leaves;
+}
+
 static const char *objection(virtual_worker_t *w, const Control__Grant *grant, uint32_t model)
 {
     if (grant_rows_objection(grant))
@@ -331,7 +339,7 @@ static const char *objection(virtual_worker_t *w, const Control__Grant *grant, u
         return "a model was granted before its number was told";
     if (grant->rows > w->options.models[model].profile.max_batch)
         return "a batch is larger than the model takes";
-    if (w->devices[grant->device].count >= w->options.inflight_max)
+    if (under_way(&w->devices[grant->device]) >= w->options.inflight_max)
         return "a device was granted more than it may have under way";
     if (w->draining && w->leaving)
         return NULL; /* a grant may meet the drain half-way */
