@@ -120,6 +120,8 @@ static const double SHORT_PART = 0.25;
 static const double LOSS_SLOS = 4;
 /* A model that had its last request three time constants ago, or whose requests cannot be served, says nothing of the cluster. */
 static const double ARRIVALS_LEAST = 0.05;
+/* Starting early is worth it where requests of the shortest slack are shut out so many times as often as while all are held. */
+static const double SHUT_OUT_LESS = 0.7;
 enum { ROOM_STEPS = 40 };
 
 /* Fast path */
@@ -395,24 +397,67 @@ static bool all_have_turns(const fluid_models_t *models, uint32_t gpus, double s
     return 2 * ceil((double)count / gpus) * longest <= slack;
 }
 
+/* Batches/ms that end while all GPUs are busy. */
+static double ends_when_full(const fluid_state_t *at, uint32_t gpus)
+{
+    return at->launches * gpus / at->use;
+}
+
 /*
- * How many GPUs may be busy so that everybody can still wait for one: the most at which a request finds all of them
- * busy (Erlang C), and none free within the shortest slack, with a probability of at most `room`. While requests wait
- * batches grow, at last to what they are at frontrun; what is over then, in the worst moments, is what a backlog goes away by.
+ * The chance that a request finds all GPUs busy (Erlang C), and none free within the slack. While requests wait batches
+ * grow, at last to what they are at frontrun; `over` is the part of the GPUs that is left then, in the worst moments, which is what a
+ * backlog goes away by.
+ */
+static double missed(const fluid_state_t *at, uint32_t gpus, double peakedness, double over, double slack)
+{
+    return fluid_erlang_c_peaked(gpus, at->use, peakedness) *
+           exp(-DRAIN * over * ends_when_full(at, gpus) * slack);
+}
+
+/*
+ * The chance that a request of the shortest slack finds each GPU busy for longer than that with batches of others: as one is that takes so
+ * long, for the first part of it. It is first on whichever ends, so what else waits does not count. Others are those that can wait twice as
+ * long, and in part those between: whose own batches shut it out has more of them, and not fewer, if they start early.
+ */
+static double shut_out(const fluid_models_t *models, uint32_t gpus, const fluid_state_t *at, double early,
+                       double peakedness)
+{
+    double longer = 0;
+    for (uint32_t m = 0; m < models->count; m++) {
+        const fluid_model_t *fluid = &model_at(models, m)->fluid;
+        if (!(fluid->rate > 0))
+            continue;
+        double batch = fluid_batch(fluid, early), length = fluid->alpha * batch + fluid->beta;
+        double other = fmin(1, fluid->slack / at->slack - 1);
+        longer += other * fluid_use(fluid, batch) * fmax(0, 1 - at->slack / length);
+    }
+    return fluid_erlang_c_peaked(gpus, at->use, peakedness) * pow(longer / at->use, gpus);
+}
+
+/*
+ * How many GPUs may be busy so that everybody can still wait for one: the most at which one of the shortest slack is missed with a
+ * chance of at most `room`. Or at which it is missed no more often than while all are held, and shut out clearly less often, if that was more
+ * than `room`: there holding frees no GPU for it, but makes those batches long that it finds the GPUs busy with. Not in bursts, whose
+ * requests are together anyway and find the GPUs that others leave.
  */
 static double room(const fermata_t *state, const fluid_models_t *models, uint32_t gpus,
                    const fluid_state_t *held)
 {
-    double peakedness = fmax(dispersion(state), 1);
-    double over = fmax(0, 1 - (held->use + SWINGS * swing_bursts(&state->swing)) / gpus);
+    double peakedness = fmax(dispersion(state), 1), bursts = swing_bursts(&state->swing);
+    double over = fmax(0, 1 - (held->use + SWINGS * bursts) / gpus);
     double turns = all_have_turns(models, gpus, held->slack) ? TURNS_USE * gpus : 0;
+    double held_missed = missed(held, gpus, peakedness, over, held->slack);
+    double held_out = bursts > 0 ? 0 : shut_out(models, gpus, held, 0, peakedness);
     for (int step = ROOM_STEPS; step > 0; step--) {
-        fluid_state_t at = fluid_state(models, (double)step / ROOM_STEPS);
+        double early = (double)step / ROOM_STEPS;
+        fluid_state_t at = fluid_state(models, early);
         if (at.use > gpus)
             continue;
-        double in_time = exp(-DRAIN * over * at.launches * held->slack);
-        if (at.use <= turns || in_time <= state->room ||
-            fluid_erlang_c_peaked(gpus, at.use, peakedness) * in_time <= state->room)
+        double chance = missed(&at, gpus, peakedness, over, held->slack);
+        if (at.use <= turns || chance <= state->room)
+            return at.use;
+        if (held_out > state->room && chance <= held_missed &&
+            shut_out(models, gpus, &at, early, peakedness) <= SHUT_OUT_LESS * held_out)
             return at.use;
     }
     return 0;
@@ -430,8 +475,7 @@ static double hurt_below(const fluid_models_t *models, uint32_t gpus, double ear
     double chance = fluid_erlang_c(gpus, now.use);
     if (!(now.use > 0 && chance > 0))
         return 0;
-    double ends = now.launches * gpus / now.use; /* batches/ms when all GPUs are busy */
-    return log(fluid_erlang_c(gpus, earlier.use) / chance) / (ends * EARLY_STEP);
+    return log(fluid_erlang_c(gpus, earlier.use) / chance) / (ends_when_full(&now, gpus) * EARLY_STEP);
 }
 
 /*
@@ -456,7 +500,7 @@ static double lead_needed(const fluid_models_t *models, uint32_t gpus, double ea
 {
     fluid_state_t at = fluid_state(models, early);
     double chance = fluid_erlang_c(gpus, at.use);
-    return chance > MISSED_MOST ? log(chance / MISSED_MOST) * at.use / (at.launches * gpus) : 0;
+    return chance > MISSED_MOST ? log(chance / MISSED_MOST) / ends_when_full(&at, gpus) : 0;
 }
 
 /* Gives all as much of it as `most` GPUs are enough for. */

@@ -245,40 +245,49 @@ Test(simulation, fermata_is_flat_topped_after_a_pause)
 
 typedef struct {
     double p50_ms, p99_ms;
-} latencies_t;
+    uint64_t lost;
+} answers_t;
 
-static latencies_t latencies_of(const char *zoo, uint32_t gpus, const char *policy, double rate_rps)
+static answers_t answers_of(const char *zoo, uint32_t gpus, const char *policy, double rate_rps,
+                            double seconds)
 {
     world_t world;
     world_start(&world, zoo, gpus, policy, rate_rps);
+    world.config.seconds = seconds;
     simulation_result_t *result = run(&world);
-    cr_assert_eq(result->all.good, result->all.arrived, "%s, %.0f r/s on %u GPUs", policy, rate_rps, gpus);
-    latencies_t latencies = {(double)histogram_quantile_ns(&result->latency, 0.5) / 1e6,
-                             (double)histogram_quantile_ns(&result->latency, 0.99) / 1e6};
+    answers_t answers = {(double)histogram_quantile_ns(&result->latency, 0.5) / 1e6,
+                         (double)histogram_quantile_ns(&result->latency, 0.99) / 1e6,
+                         result->all.arrived - result->all.good};
     simulation_result_dispose(result);
     world_stop(&world);
-    return latencies;
+    return answers;
 }
 
-/* What is idle is spent on answering early, as far as that costs nobody anything. */
+/* What is idle is spent on answering early, as far as that costs nobody anything. With few GPUs as well, where a batch of a model that
+ * can wait takes one for longer than another can. */
 Test(simulation, fermata_is_as_quick_as_eager_where_there_is_room)
 {
     static const struct {
         const char *zoo;
         uint32_t gpus;
-        double peak_rps;
-    } rooms[] = {
-        {"zoo_1080ti", 35, 4062}, {"zoo_a100", 64, 19153}, {"resnet50", 8, 5875}, {"mixed_slo", 8, 2400}};
+        double peak_rps, seconds;
+    } rooms[] = {{"zoo_1080ti", 35, 4062, 5}, {"zoo_a100", 64, 19153, 5}, {"resnet50", 8, 5875, 5},
+                 {"mixed_slo", 8, 2400, 5},   {"zoo_cpu", 1, 55, 100},    {"zoo_cpu", 2, 110, 50}};
     static const double loads[] = {0.1, 0.2, 0.4, 0.6};
-    for (unsigned r = 0; r < 4; r++) {
+    for (unsigned r = 0; r < sizeof rooms / sizeof *rooms; r++) {
         for (unsigned i = 0; i < 4; i++) {
             double rate_rps = loads[i] * rooms[r].peak_rps;
-            latencies_t fermata = latencies_of(rooms[r].zoo, rooms[r].gpus, "fermata", rate_rps),
-                        eager = latencies_of(rooms[r].zoo, rooms[r].gpus, "eager", rate_rps);
-            cr_expect_leq(fermata.p50_ms, 1.15 * eager.p50_ms, "%s at %.1f: p50 %.1f, eager %.1f ms",
-                          rooms[r].zoo, loads[i], fermata.p50_ms, eager.p50_ms);
-            cr_expect_leq(fermata.p99_ms, 1.1 * eager.p99_ms, "%s at %.1f: p99 %.1f, eager %.1f ms",
-                          rooms[r].zoo, loads[i], fermata.p99_ms, eager.p99_ms);
+            answers_t fermata =
+                          answers_of(rooms[r].zoo, rooms[r].gpus, "fermata", rate_rps, rooms[r].seconds),
+                      eager = answers_of(rooms[r].zoo, rooms[r].gpus, "eager", rate_rps, rooms[r].seconds);
+            cr_expect_leq(fermata.p50_ms, 1.15 * eager.p50_ms,
+                          "%s, %u GPUs, at %.1f: p50 %.1f, eager %.1f ms", rooms[r].zoo, rooms[r].gpus,
+                          loads[i], fermata.p50_ms, eager.p50_ms);
+            cr_expect_leq(fermata.p99_ms, 1.1 * eager.p99_ms, "%s, %u GPUs, at %.1f: p99 %.1f, eager %.1f ms",
+                          rooms[r].zoo, rooms[r].gpus, loads[i], fermata.p99_ms, eager.p99_ms);
+            cr_expect_leq((double)fermata.lost, 1.1 * (double)eager.lost,
+                          "%s, %u GPUs, at %.1f: %lu lost, eager %lu", rooms[r].zoo, rooms[r].gpus, loads[i],
+                          fermata.lost, eager.lost);
         }
     }
 }
