@@ -404,23 +404,20 @@ static double ends_when_full(const fluid_state_t *at, uint32_t gpus)
 }
 
 /*
- * The chance that a request finds all GPUs busy (Erlang C), and none free within the slack. While requests wait batches
- * grow, at last to what they are at frontrun; `over` is the part of the GPUs that is left then, in the worst moments, which is what a
- * backlog goes away by.
+ * The chance that none comes free within the slack, all GPUs being busy. While requests wait batches grow, at last to what they are at
+ * frontrun; `over` is the part of the GPUs that is left then, in the worst moments, which is what a backlog goes away by.
  */
-static double missed(const fluid_state_t *at, uint32_t gpus, double peakedness, double over, double slack)
+static double none_ends(const fluid_state_t *at, uint32_t gpus, double over, double slack)
 {
-    return fluid_erlang_c_peaked(gpus, at->use, peakedness) *
-           exp(-DRAIN * over * ends_when_full(at, gpus) * slack);
+    return exp(-DRAIN * over * ends_when_full(at, gpus) * slack);
 }
 
 /*
- * The chance that a request of the shortest slack finds each GPU busy for longer than that with batches of others: as one is that takes so
- * long, for the first part of it. It is first on whichever ends, so what else waits does not count. Others are those that can wait twice as
- * long, and in part those between: whose own batches shut it out has more of them, and not fewer, if they start early.
+ * The chance that they are busy for longer than the shortest slack with batches of others: as one is that takes so long, for the
+ * first part of it. A request of that slack is first on whichever ends, so what else waits does not count. Others are those that can wait
+ * twice as long, and in part those between: whose own batches shut it out has more of them, and not fewer, if they start early.
  */
-static double shut_out(const fluid_models_t *models, uint32_t gpus, const fluid_state_t *at, double early,
-                       double peakedness)
+static double shut_out(const fluid_models_t *models, uint32_t gpus, const fluid_state_t *at, double early)
 {
     double longer = 0;
     for (uint32_t m = 0; m < models->count; m++) {
@@ -431,14 +428,14 @@ static double shut_out(const fluid_models_t *models, uint32_t gpus, const fluid_
         double other = fmin(1, fluid->slack / at->slack - 1);
         longer += other * fluid_use(fluid, batch) * fmax(0, 1 - at->slack / length);
     }
-    return fluid_erlang_c_peaked(gpus, at->use, peakedness) * pow(longer / at->use, gpus);
+    return pow(longer / at->use, gpus);
 }
 
 /*
- * How many GPUs may be busy so that everybody can still wait for one: the most at which one of the shortest slack is missed with a
- * chance of at most `room`. Or at which it is missed no more often than while all are held, and shut out clearly less often, if that was more
- * than `room`: there holding frees no GPU for it, but makes those batches long that it finds the GPUs busy with. Not in bursts, whose
- * requests are together anyway and find the GPUs that others leave.
+ * How many GPUs may be busy so that everybody can still wait for one: the most at which one of the shortest slack finds all busy
+ * (Erlang C) and misses them with a chance of at most `room`. Or at which it misses them no more often than while all are held, and is shut
+ * out clearly less often, if that was more than `room`: there holding frees no GPU for it, but makes those batches long that it finds the
+ * GPUs busy with. Not in bursts, whose requests are together anyway and find the GPUs that others leave.
  */
 static double room(const fermata_t *state, const fluid_models_t *models, uint32_t gpus,
                    const fluid_state_t *held)
@@ -446,18 +443,20 @@ static double room(const fermata_t *state, const fluid_models_t *models, uint32_
     double peakedness = fmax(dispersion(state), 1), bursts = swing_bursts(&state->swing);
     double over = fmax(0, 1 - (held->use + SWINGS * bursts) / gpus);
     double turns = all_have_turns(models, gpus, held->slack) ? TURNS_USE * gpus : 0;
-    double held_missed = missed(held, gpus, peakedness, over, held->slack);
-    double held_out = bursts > 0 ? 0 : shut_out(models, gpus, held, 0, peakedness);
+    double held_busy = fluid_erlang_c_peaked(gpus, held->use, peakedness);
+    double held_missed = held_busy * none_ends(held, gpus, over, held->slack);
+    double held_out = bursts > 0 ? 0 : held_busy * shut_out(models, gpus, held, 0);
     for (int step = ROOM_STEPS; step > 0; step--) {
         double early = (double)step / ROOM_STEPS;
         fluid_state_t at = fluid_state(models, early);
         if (at.use > gpus)
             continue;
-        double chance = missed(&at, gpus, peakedness, over, held->slack);
-        if (at.use <= turns || chance <= state->room)
+        double busy = fluid_erlang_c_peaked(gpus, at.use, peakedness);
+        double missed = busy * none_ends(&at, gpus, over, held->slack);
+        if (at.use <= turns || missed <= state->room)
             return at.use;
-        if (held_out > state->room && chance <= held_missed &&
-            shut_out(models, gpus, &at, early, peakedness) <= SHUT_OUT_LESS * held_out)
+        if (held_out > state->room && missed <= held_missed &&
+            busy * shut_out(models, gpus, &at, early) <= SHUT_OUT_LESS * held_out)
             return at.use;
     }
     return 0;
