@@ -280,6 +280,8 @@ Test(simulation, fermata_is_as_quick_as_eager_where_there_is_room)
             answers_t fermata =
                           answers_of(rooms[r].zoo, rooms[r].gpus, "fermata", rate_rps, rooms[r].seconds),
                       eager = answers_of(rooms[r].zoo, rooms[r].gpus, "eager", rate_rps, rooms[r].seconds);
+            cr_expect(eager.lost == 0 || rooms[r].gpus <= 2, "%s, %u GPUs, at %.1f: eager loses %lu",
+                      rooms[r].zoo, rooms[r].gpus, loads[i], eager.lost);
             cr_expect_leq(fermata.p50_ms, 1.15 * eager.p50_ms,
                           "%s, %u GPUs, at %.1f: p50 %.1f, eager %.1f ms", rooms[r].zoo, rooms[r].gpus,
                           loads[i], fermata.p50_ms, eager.p50_ms);
