@@ -9,8 +9,13 @@ static fake_worker_t worker;
 
 enum { SLOW = 0, QUICK = 1 }; /* in the order in which they are reported */
 
-/* One device with a batch of one that runs for four seconds, and eight tasks that cannot wait for it. */
-static void stop_the_slow_one(const char *policy)
+/* Far longer than any machine needs for the rest of a test: when the quick batch is planned to end, the stopped one is granted
+ * again, without a word of either. */
+#define QUICK_NS (100 * NS_PER_S)
+#define SLOW_NS (4 * QUICK_NS)
+
+/* One device with a batch of one that runs for a long time, and eight tasks that cannot wait for it. */
+static void stop_the_slow_one(const char *policy, int64_t slow_ns, int64_t quick_ns)
 {
     stage_init(&stage);
     stage.options.control.policy = policy;
@@ -21,13 +26,13 @@ static void stop_the_slow_one(const char *policy)
     gateway_init(&gateway, &stage.fakes, 9);
     gateway_connect(&gateway);
     stage_until(&stage, worker.fake.welcomes == 1);
-    worker_report(&worker, "slow", READY, 4 * NS_PER_S, 0);
-    worker_report(&worker, "quick", READY, NS_PER_MS, 0);
+    worker_report(&worker, "slow", READY, 0, slow_ns);
+    worker_report(&worker, "quick", READY, 0, quick_ns);
     stage_until(&stage, gateway.models == 2 && worker.peer_count == 1);
-    gateway_send(&gateway, SLOW, 1, 1, 60 * NS_PER_S);
+    gateway_send(&gateway, SLOW, 1, 1, 5 * slow_ns);
     stage_until(&stage, worker.grant_count == 1);
     stage_pass(&stage, 20 * NS_PER_MS); /* so that it has begun, as the core sees it */
-    gateway_send(&gateway, QUICK, 10, 8, NS_PER_S);
+    gateway_send(&gateway, QUICK, 10, 8, slow_ns / 2);
     stage_until(&stage, worker.grant_count == 2);
     cr_assert_eq(worker.revokes, 1);
     cr_assert_eq(worker.grants[1].rows, 8);
@@ -42,7 +47,7 @@ static void leave(void)
 
 Test(preempt, a_stopped_batch_is_granted_again)
 {
-    stop_the_slow_one("shepherd");
+    stop_the_slow_one("shepherd", SLOW_NS, QUICK_NS);
     worker_done(&worker, worker.grants[0].batch_id, 0, STATUS_CANCELLED);
     worker_done(&worker, worker.grants[1].batch_id, 0, STATUS_OK);
     stage_until(&stage, worker.grant_count == 3);
@@ -55,7 +60,8 @@ Test(preempt, a_stopped_batch_is_granted_again)
 
 Test(preempt, the_default_policy_stops_it_too)
 {
-    stop_the_slow_one("fermata");
+    /* times that leave the device room: what takes longer it would hold */
+    stop_the_slow_one("fermata", 4 * NS_PER_S, NS_PER_MS);
     worker_done(&worker, worker.grants[0].batch_id, 0, STATUS_CANCELLED);
     worker_done(&worker, worker.grants[1].batch_id, 0, STATUS_OK);
     stage_until(&stage, worker.grant_count == 3);
@@ -65,10 +71,10 @@ Test(preempt, the_default_policy_stops_it_too)
 
 Test(preempt, a_batch_that_had_ended_does_not_run_again)
 {
-    stop_the_slow_one("shepherd");
+    stop_the_slow_one("shepherd", SLOW_NS, QUICK_NS);
     worker_done(&worker, worker.grants[0].batch_id, 0, STATUS_OK);
     worker_done(&worker, worker.grants[1].batch_id, 0, STATUS_OK);
-    gateway_send(&gateway, QUICK, 20, 1, 10 * NS_PER_S);
+    gateway_send(&gateway, QUICK, 20, 1, SLOW_NS);
     stage_until(&stage, worker.grant_count == 3);
     worker_done(&worker, worker.grants[2].batch_id, 0, STATUS_OK);
     stage_barrier(&stage);
@@ -80,7 +86,7 @@ Test(preempt, a_batch_that_had_ended_does_not_run_again)
 
 Test(preempt, a_worker_that_dies_after_the_word_loses_nothing)
 {
-    stop_the_slow_one("shepherd");
+    stop_the_slow_one("shepherd", SLOW_NS, QUICK_NS);
     static fake_worker_t second;
     worker_init(&second, &stage.fakes, 8, 1);
     second.auto_done = true;
