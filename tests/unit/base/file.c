@@ -32,7 +32,7 @@ static void remove_folder(void)
 }
 
 /* A reader who waits for a FIFO's writer waits for ever. */
-TestSuite(file, .init = make_folder, .fini = remove_folder, .timeout = 10);
+TestSuite(file, .init = make_folder, .fini = remove_folder, .timeout = 120);
 
 static void put(const char *name, const char *text)
 {

@@ -42,7 +42,7 @@ static void remove_folder(void)
     cr_expect_eq(system(command), 0);
 }
 
-TestSuite(mapped, .init = make_folder, .fini = remove_folder, .timeout = 30);
+TestSuite(mapped, .init = make_folder, .fini = remove_folder, .timeout = 120);
 
 static void expect_all(const uint8_t *bytes, size_t from, size_t to, int value)
 {

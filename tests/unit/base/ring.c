@@ -67,7 +67,7 @@ static void *spsc_producer(void *arg)
     return NULL;
 }
 
-Test(ring, spsc_loses_and_reorders_nothing, .timeout = 60)
+Test(ring, spsc_loses_and_reorders_nothing, .timeout = 120)
 {
     static spsc_t ring;
     pthread_t thread;
@@ -104,7 +104,7 @@ static void *mpsc_producer(void *arg)
     return NULL;
 }
 
-Test(ring, mpsc_keeps_the_order_of_each_producer, .timeout = 60)
+Test(ring, mpsc_keeps_the_order_of_each_producer, .timeout = 120)
 {
     static mpsc_t ring;
     pthread_t threads[PRODUCERS];

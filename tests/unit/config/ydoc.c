@@ -190,7 +190,7 @@ Test(ydoc, files_that_cannot_be_read)
 }
 
 /* Whoever may write into a repository may make one: the worker must not wait for its writer. */
-Test(ydoc, a_fifo_is_no_file, .timeout = 10)
+Test(ydoc, a_fifo_is_no_file, .timeout = 120)
 {
     char folder[] = "/tmp/fermata-ydoc-XXXXXX", path[64];
     ydoc_t *doc;

@@ -259,7 +259,7 @@ static void teardown(void)
     free(fake.large);
 }
 
-TestSuite(grpc_front, .init = setup, .fini = teardown, .timeout = 60);
+TestSuite(grpc_front, .init = setup, .fini = teardown, .timeout = 120);
 
 static rpc_unary_t *start(const char *method, const void *message, size_t len_bytes, int64_t timeout_ns,
                           answer_t *answer)

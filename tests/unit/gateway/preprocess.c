@@ -3,6 +3,7 @@
 #include "base/clock.h"
 
 #include "../image/vectors.h"
+#include "support/until.h"
 
 #include <criterion/criterion.h>
 #include <spng.h>
@@ -48,7 +49,7 @@ static void teardown(void)
     metrics_destroy(metrics);
 }
 
-TestSuite(preprocess, .init = setup, .fini = teardown, .timeout = 60);
+TestSuite(preprocess, .init = setup, .fini = teardown, .timeout = 120);
 
 static err_t last;
 
@@ -74,10 +75,7 @@ static preprocess_job_t job_of(uint8_t *dst, uint32_t rows)
 
 static void wait_done(int count)
 {
-    int64_t until_ns = clock_now_ns() + 10 * NS_PER_S;
-    while (done_count < count && clock_now_ns() < until_ns)
-        loop_run_once(loop, 5 * NS_PER_MS);
-    cr_assert_eq(done_count, count);
+    loop_until(loop, done_count == count);
 }
 
 Test(preprocess, rows_go_to_their_strides)

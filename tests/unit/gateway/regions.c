@@ -45,7 +45,7 @@ static void teardown(void)
     metrics_destroy(metrics);
 }
 
-TestSuite(regions, .init = setup, .fini = teardown, .timeout = 60);
+TestSuite(regions, .init = setup, .fini = teardown, .timeout = 120);
 
 static status_t enter(const char *owner, const char *name, uint64_t offset_bytes, uint64_t len_bytes)
 {

@@ -348,7 +348,7 @@ static void must(bool condition, const char *what)
 
 static void wait_for(rig_t *rig, const bool *flag, const char *what)
 {
-    int64_t until_ns = clock_now_ns() + 10 * NS_PER_S;
+    int64_t until_ns = clock_now_ns() + HANG_NS;
     while (!*flag && clock_now_ns() < until_ns)
         loop_run_once(rig->gateway.loop, NS_PER_MS * 2);
     must(*flag, what);
@@ -358,7 +358,7 @@ void rig_stop(rig_t *rig)
 {
     gateway_t *gateway = &rig->gateway;
     arena_stats_t arena;
-    int64_t until_ns = clock_now_ns() + 10 * NS_PER_S;
+    int64_t until_ns = clock_now_ns() + HANG_NS;
     for (int i = 0; i < rig->sent; i++) {
         while (rig->answers[i].status == 0 && clock_now_ns() < until_ns)
             loop_run_once(gateway->loop, NS_PER_MS * 2);

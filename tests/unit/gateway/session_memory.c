@@ -36,7 +36,7 @@ static void teardown(void)
     unlink(path);
 }
 
-TestSuite(session_memory, .init = setup, .fini = teardown, .timeout = 60);
+TestSuite(session_memory, .init = setup, .fini = teardown, .timeout = 120);
 
 #define PLACE(region, offset, size)                                                            \
     "\"parameters\":{\"shared_memory_region\":\"" region "\",\"shared_memory_offset\":" offset \

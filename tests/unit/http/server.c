@@ -203,7 +203,7 @@ Test(server, pipelined_requests_are_answered_in_order, .init = start, .fini = st
     check_conversation(harness_exchange(&h, conversation));
 }
 
-Test(server, a_conversation_may_be_split_at_every_byte, .init = start, .fini = stop, .timeout = 100)
+Test(server, a_conversation_may_be_split_at_every_byte, .init = start, .fini = stop, .timeout = 120)
 {
     size_t len = strlen(conversation);
     for (size_t at = 1; at < len; at++) {

@@ -48,7 +48,7 @@ static void *post_from_elsewhere(void *arg)
     return NULL;
 }
 
-Test(loop, runs_posted_functions_in_order_until_stopped, .timeout = 30)
+Test(loop, runs_posted_functions_in_order_until_stopped, .timeout = 120)
 {
     talk_t talk = {.loop = new_loop()};
     pthread_t thread;
@@ -60,7 +60,7 @@ Test(loop, runs_posted_functions_in_order_until_stopped, .timeout = 30)
     loop_destroy(talk.loop);
 }
 
-Test(loop, what_was_posted_before_the_end_still_runs, .timeout = 30)
+Test(loop, what_was_posted_before_the_end_still_runs, .timeout = 120)
 {
     talk_t talk = {.loop = new_loop()};
     loop_post(talk.loop, say_a, &talk);
@@ -68,7 +68,7 @@ Test(loop, what_was_posted_before_the_end_still_runs, .timeout = 30)
     cr_expect_str_eq(talk.said, "a");
 }
 
-Test(loop, a_stop_before_the_run_holds_and_the_loop_can_run_again, .timeout = 30)
+Test(loop, a_stop_before_the_run_holds_and_the_loop_can_run_again, .timeout = 120)
 {
     talk_t talk = {.loop = new_loop()};
     loop_stop(talk.loop);
@@ -95,7 +95,7 @@ static void count_down(void *arg)
         loop_stop(c->loop);
 }
 
-Test(loop, a_job_may_post_itself_again, .timeout = 30)
+Test(loop, a_job_may_post_itself_again, .timeout = 120)
 {
     countdown_t c = {.loop = new_loop(), .left = 1000};
     c.job = (loop_job_t){.fn = count_down, .arg = &c};
@@ -105,7 +105,7 @@ Test(loop, a_job_may_post_itself_again, .timeout = 30)
     loop_destroy(c.loop);
 }
 
-Test(loop, run_once_waits_for_an_event_or_its_limit, .timeout = 30)
+Test(loop, run_once_waits_for_an_event_or_its_limit, .timeout = 120)
 {
     loop_t *loop = new_loop();
     int64_t start = clock_now_ns();
@@ -115,7 +115,7 @@ Test(loop, run_once_waits_for_an_event_or_its_limit, .timeout = 30)
     loop_destroy(loop);
 }
 
-Test(loop, forgotten_handles_are_closed, .timeout = 30)
+Test(loop, forgotten_handles_are_closed, .timeout = 120)
 {
     loop_t *loop = new_loop();
     uv_timer_t forgotten;

@@ -63,7 +63,7 @@ static void *produce(void *arg)
     return NULL;
 }
 
-Test(mailbox, loses_nothing_and_keeps_each_producers_order, .timeout = 60)
+Test(mailbox, loses_nothing_and_keeps_each_producers_order, .timeout = 120)
 {
     static producer_t producers[PRODUCERS];
     static inbox_t in;
@@ -89,7 +89,7 @@ static void *post_one(void *arg)
     return NULL;
 }
 
-Test(mailbox, one_message_is_enough_to_wake_the_loop, .timeout = 30)
+Test(mailbox, one_message_is_enough_to_wake_the_loop, .timeout = 120)
 {
     inbox_t in;
     pthread_t thread;
@@ -101,7 +101,7 @@ Test(mailbox, one_message_is_enough_to_wake_the_loop, .timeout = 30)
     close_inbox(&in);
 }
 
-Test(mailbox, messages_posted_in_one_turn_come_as_one_batch, .timeout = 30)
+Test(mailbox, messages_posted_in_one_turn_come_as_one_batch, .timeout = 120)
 {
     static message_t messages[100];
     inbox_t in;
@@ -115,7 +115,7 @@ Test(mailbox, messages_posted_in_one_turn_come_as_one_batch, .timeout = 30)
     close_inbox(&in);
 }
 
-Test(mailbox, a_list_is_posted_as_it_is_linked, .timeout = 30)
+Test(mailbox, a_list_is_posted_as_it_is_linked, .timeout = 120)
 {
     message_t m[4] = {{.sequence = 0}, {.sequence = 1}, {.sequence = 2}, {.sequence = 3}};
     inbox_t in;
@@ -129,7 +129,7 @@ Test(mailbox, a_list_is_posted_as_it_is_linked, .timeout = 30)
     close_inbox(&in);
 }
 
-Test(mailbox, disposing_delivers_what_is_left, .timeout = 30)
+Test(mailbox, disposing_delivers_what_is_left, .timeout = 120)
 {
     message_t m = {0};
     inbox_t in;

@@ -62,7 +62,7 @@ static void open_program(void)
     loop_program_on_hangup(&program, on_hangup);
 }
 
-Test(program, tells_the_manager_how_it_is, .timeout = 60)
+Test(program, tells_the_manager_how_it_is, .timeout = 120)
 {
     char path[64];
     snprintf(path, sizeof path, "@fermata-notify-%d", (int)getpid());
@@ -80,7 +80,7 @@ Test(program, tells_the_manager_how_it_is, .timeout = 60)
     close(manager);
 }
 
-Test(program, feeds_the_watchdog_as_long_as_its_loop_turns, .timeout = 60)
+Test(program, feeds_the_watchdog_as_long_as_its_loop_turns, .timeout = 120)
 {
     char path[] = "/tmp/fermata-notify-XXXXXX", socket_path[64];
     cr_assert_not_null(mkdtemp(path));

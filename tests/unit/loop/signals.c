@@ -33,7 +33,7 @@ static void expect_stop_by(int signum)
     loop_destroy(stop.loop);
 }
 
-Test(signals, int_and_term_call_the_stop_function, .timeout = 30)
+Test(signals, int_and_term_call_the_stop_function, .timeout = 120)
 {
     expect_stop_by(SIGINT);
     expect_stop_by(SIGTERM);
@@ -61,7 +61,7 @@ static void stubborn_child(int out)
     _exit(2);
 }
 
-Test(signals, a_second_signal_ends_the_process, .timeout = 30)
+Test(signals, a_second_signal_ends_the_process, .timeout = 120)
 {
     int ends[2], status;
     char byte;

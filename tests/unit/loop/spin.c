@@ -78,7 +78,7 @@ static void *post_all(void *arg)
     return NULL;
 }
 
-Test(spin, nothing_is_lost_between_watching_and_sleeping, .timeout = 60)
+Test(spin, nothing_is_lost_between_watching_and_sleeping, .timeout = 120)
 {
     scene_t *s = scene_new(50 * NS_PER_US, MESSAGES);
     pthread_t thread;
@@ -103,7 +103,7 @@ static void *post_in_turn(void *arg)
     return NULL;
 }
 
-Test(spin, a_turn_ends_after_what_was_watched_for, .timeout = 60)
+Test(spin, a_turn_ends_after_what_was_watched_for, .timeout = 120)
 {
     enum { TURNS = 2000 };
     scene_t *s = scene_new(LOOP_SPIN_MAX_NS, TURNS);

@@ -43,7 +43,7 @@ static void close_world(world_t *w)
     loop_destroy(w->loop);
 }
 
-Test(timer, fires_in_order_of_time_and_never_early, .timeout = 30)
+Test(timer, fires_in_order_of_time_and_never_early, .timeout = 120)
 {
     world_t w;
     open_world(&w, say, say, say_and_end);
@@ -58,7 +58,7 @@ Test(timer, fires_in_order_of_time_and_never_early, .timeout = 30)
     close_world(&w);
 }
 
-Test(timer, times_in_the_past_fire_at_once, .timeout = 30)
+Test(timer, times_in_the_past_fire_at_once, .timeout = 120)
 {
     world_t w;
     open_world(&w, say, say, say_and_end);
@@ -70,7 +70,7 @@ Test(timer, times_in_the_past_fire_at_once, .timeout = 30)
     close_world(&w);
 }
 
-Test(timer, a_stopped_or_moved_timer_does_not_fire_at_its_old_time, .timeout = 30)
+Test(timer, a_stopped_or_moved_timer_does_not_fire_at_its_old_time, .timeout = 120)
 {
     world_t w;
     open_world(&w, say, say, say_and_end);
@@ -97,7 +97,7 @@ static void stop_the_others(loop_timer_t *timer, void *arg)
     loop_timer_start_in(&w->c, 0); /* it is due in this very turn: moved, it fires once */
 }
 
-Test(timer, a_callback_may_stop_and_move_what_is_due_in_the_same_turn, .timeout = 30)
+Test(timer, a_callback_may_stop_and_move_what_is_due_in_the_same_turn, .timeout = 120)
 {
     world_t w;
     open_world(&w, stop_the_others, say, say_and_end);
@@ -119,7 +119,7 @@ static void again_until_three(loop_timer_t *timer, void *arg)
         loop_stop(w->loop);
 }
 
-Test(timer, may_start_itself_again, .timeout = 30)
+Test(timer, may_start_itself_again, .timeout = 120)
 {
     world_t w;
     open_world(&w, again_until_three, say, say);
@@ -136,7 +136,7 @@ static void count(loop_timer_t *timer, void *arg)
     --*(int *)arg;
 }
 
-Test(timer, thousands_of_timers, .timeout = 30)
+Test(timer, thousands_of_timers, .timeout = 120)
 {
     enum { N = 5000 };
     static loop_timer_t timers[N];

@@ -45,7 +45,7 @@ static item_t new_item(loop_t *loop)
     return (item_t){.work = {.run = run, .done = done}, .loop = loop};
 }
 
-Test(workpool, runs_everything_and_comes_back_to_the_loop, .timeout = 60)
+Test(workpool, runs_everything_and_comes_back_to_the_loop, .timeout = 120)
 {
     enum { N = 2000 };
     static item_t items[N];
@@ -67,7 +67,7 @@ Test(workpool, runs_everything_and_comes_back_to_the_loop, .timeout = 60)
     loop_destroy(loop);
 }
 
-Test(workpool, a_full_queue_refuses_and_a_stop_cancels_what_waits, .timeout = 60)
+Test(workpool, a_full_queue_refuses_and_a_stop_cancels_what_waits, .timeout = 120)
 {
     loop_t *loop;
     workpool_t *pool;
@@ -154,7 +154,7 @@ static void run_until(loop_t *loop, const bool *done)
         loop_run_once(loop, 10 * NS_PER_MS);
 }
 
-Test(workpool, what_is_done_in_steps_lets_others_have_their_turns, .timeout = 60)
+Test(workpool, what_is_done_in_steps_lets_others_have_their_turns, .timeout = 120)
 {
     loop_t *loop;
     workpool_t *pool;
@@ -185,7 +185,7 @@ Test(workpool, what_is_done_in_steps_lets_others_have_their_turns, .timeout = 60
     loop_destroy(loop);
 }
 
-Test(workpool, long_work_leaves_a_thread_to_short_work, .timeout = 60)
+Test(workpool, long_work_leaves_a_thread_to_short_work, .timeout = 120)
 {
     loop_t *loop;
     workpool_t *pool;
@@ -214,7 +214,7 @@ Test(workpool, long_work_leaves_a_thread_to_short_work, .timeout = 60)
     loop_destroy(loop);
 }
 
-Test(workpool, what_nobody_waits_for_is_not_run, .timeout = 60)
+Test(workpool, what_nobody_waits_for_is_not_run, .timeout = 120)
 {
     loop_t *loop;
     workpool_t *pool;
@@ -244,7 +244,7 @@ Test(workpool, what_nobody_waits_for_is_not_run, .timeout = 60)
     loop_destroy(loop);
 }
 
-Test(workpool, one_client_has_a_part_of_the_queue, .timeout = 60)
+Test(workpool, one_client_has_a_part_of_the_queue, .timeout = 120)
 {
     loop_t *loop;
     workpool_t *pool;

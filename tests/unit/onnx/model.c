@@ -201,7 +201,7 @@ Test(model, empty_and_foreign_files_are_named)
     cr_assert(strstr(err.text, "/nonexistent/model.onnx"));
 }
 
-Test(model, a_fifo_is_no_file, .timeout = 10)
+Test(model, a_fifo_is_no_file, .timeout = 120)
 {
     char folder[] = "/tmp/fermata-onnx-XXXXXX", path[128];
     onnx_model_t *model;
@@ -309,7 +309,7 @@ static status_t read_external(const char *folder, const char *location, const ch
     return status;
 }
 
-Test(tensor, external_data_stays_in_the_folder, .timeout = 10)
+Test(tensor, external_data_stays_in_the_folder, .timeout = 120)
 {
     char folder[] = "/tmp/fermata-onnx-XXXXXX", path[128], link[128];
     float want[5] = {0, 1, 2, 3, 4}, got[4];

@@ -31,7 +31,7 @@ static void remove_folder(void)
     cr_expect_eq(system(command), 0);
 }
 
-TestSuite(pack, .init = make_folder, .fini = remove_folder, .timeout = 30);
+TestSuite(pack, .init = make_folder, .fini = remove_folder, .timeout = 120);
 
 static maker_t *two_tensors(void)
 {

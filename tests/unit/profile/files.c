@@ -318,7 +318,7 @@ Test(cache, nothing_is_written_through_a_link)
     remove_file();
 }
 
-Test(cache, a_fifo_or_a_file_without_an_end_is_no_profile, .timeout = 10)
+Test(cache, a_fifo_or_a_file_without_an_end_is_no_profile, .timeout = 120)
 {
     profile_t profile;
     profile_modes_t modes;

@@ -122,7 +122,7 @@ Test(unary, deadline_passes_at_both_ends)
     held_t held = {0};
     serve(&rig, &held, NULL);
     answer_t answer;
-    rig_call(&rig, HOLD_METHOD, 100 * NS_PER_MS, bytes_of("x"), &answer);
+    rig_call(&rig, HOLD_METHOD, 2 * NS_PER_S, bytes_of("x"), &answer); /* time enough to come there */
     rig_until(&rig, answer.done && held.cancels == 1);
     cr_expect_eq(answer.code, RPC_DEADLINE_EXCEEDED, "%s", rpc_code_name(answer.code));
     rpc_call_finish(held.call, RPC_OK, NULL, bytes_of("late"));

@@ -152,7 +152,7 @@ Test(grant, without_any_worker_left_the_tasks_are_answered)
 Test(grant, a_worker_that_comes_back_in_time_serves_what_waited)
 {
     duo_t *s = begin(1);
-    gateway_send(&s->gateway, s->gateway.model_id, 1, 4, 20 * NS_PER_S);
+    gateway_send(&s->gateway, s->gateway.model_id, 1, 4, 600 * NS_PER_S);
     stage_until(&s->stage, s->worker.rows_total == 4);
     rpc_stream_cancel(s->worker.fake.stream);
     stage_until(&s->stage, s->worker.fake.welcomes == 2);

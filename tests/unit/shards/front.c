@@ -307,7 +307,7 @@ static void count_learned(loop_t *loop)
     }
 }
 
-Test(front, every_task_comes_out_once, .timeout = 110)
+Test(front, every_task_comes_out_once, .timeout = 120)
 {
     loop_t *loop = start();
     for (int i = 0; i < ROUNDS; i++) {
@@ -343,7 +343,7 @@ Test(front, every_task_comes_out_once, .timeout = 110)
 
 /* A loop that takes nothing: the shard stops taking in when its outbox is half full, and goes on as soon
  * as it is emptied. */
-Test(front, a_loop_that_stands_still_costs_no_memory, .timeout = 60)
+Test(front, a_loop_that_stands_still_costs_no_memory, .timeout = 120)
 {
     loop_t *loop = start();
     sched_ref_t ref;
@@ -367,7 +367,7 @@ static void ignore(void *ctx, const sched_action_t *action)
     (void)action;
 }
 
-Test(front, a_model_that_comes_back_is_counted_anew, .timeout = 60)
+Test(front, a_model_that_comes_back_is_counted_anew, .timeout = 120)
 {
     loop_t *loop = start();
     sched_task_t late = {.tag = 1, .deadline_ns = 1};

@@ -186,12 +186,12 @@ static void hammer(const char *policy)
     free(system);
 }
 
-Test(threads, every_request_is_answered_once, .timeout = 110)
+Test(threads, every_request_is_answered_once, .timeout = 120)
 {
     hammer("fermata");
 }
 
-Test(threads, and_with_eager_batches, .timeout = 110)
+Test(threads, and_with_eager_batches, .timeout = 120)
 {
     hammer("eager");
 }
@@ -214,7 +214,7 @@ static void wait_until(int64_t at_ns)
 #define IDLE_MOST 0.10
 
 /* The time that passes is what is measured here, not a way to wait for something. */
-Test(threads, idle_threads_sleep, .timeout = 60)
+Test(threads, idle_threads_sleep, .timeout = 120)
 {
     system_t *system = start("fermata");
     double begin = cpu_seconds();
@@ -253,7 +253,7 @@ static int by_size(const void *a, const void *b)
 
 /* A batch of one, l(b) = b + 1 ms, is ready at d - l(2) - the bound of lateness. Other work on the machine
  * delays some. */
-Test(threads, grants_leave_when_they_are_due, .timeout = 60)
+Test(threads, grants_leave_when_they_are_due, .timeout = 120)
 {
     enum { TRIES = 201 };
     static int64_t late_ns[TRIES];
