@@ -78,6 +78,62 @@ double fluid_early(const fluid_models_t *models, double gpus)
     return low;
 }
 
+/* Models whose slack is about the same. In ms. */
+typedef struct {
+    double slack, shortest; /* the least slack, the shortest batch */
+    double longest;         /* of these and of all that can wait longer */
+    double batches;         /* one of each model */
+    double use, use_slack;  /* GPUs, and the sum of use times slack */
+} turn_class_t;
+
+enum { TURN_CLASSES = 64, CLASSES_PER_OCTAVE = 2, FIRST_OCTAVE = -10 }; /* from a microsecond to an hour */
+
+static turn_class_t *turn_class(turn_class_t *classes, double slack)
+{
+    double at = CLASSES_PER_OCTAVE * (log2(slack) - FIRST_OCTAVE);
+    return &classes[(uint32_t)fmin(fmax(at, 0), TURN_CLASSES - 1)];
+}
+
+static void turn_classes(const fluid_models_t *models, double early, turn_class_t *classes)
+{
+    for (uint32_t i = 0; i < models->count; i++) {
+        const fluid_model_t *model = model_at(models, i);
+        if (!(model->rate > 0))
+            continue;
+        double batch = fluid_batch(model, early), use = fluid_use(model, batch);
+        double takes = model->alpha * batch + model->beta;
+        turn_class_t *of = turn_class(classes, model->slack);
+        bool first = !(of->batches > 0);
+        of->slack = first ? model->slack : fmin(of->slack, model->slack);
+        of->shortest = first ? takes : fmin(of->shortest, takes);
+        of->longest = fmax(of->longest, takes);
+        of->batches += takes;
+        of->use += use;
+        of->use_slack += use * model->slack;
+    }
+    for (uint32_t c = TURN_CLASSES - 1; c-- > 0;)
+        classes[c].longest = fmax(classes[c].longest, classes[c + 1].longest);
+}
+
+bool fluid_all_have_turns(const fluid_models_t *models, uint32_t gpus, double early)
+{
+    turn_class_t classes[TURN_CLASSES] = {0};
+    double batches = 0, use = 0, use_slack = 0; /* of who goes before */
+    turn_classes(models, early, classes);
+    for (uint32_t c = 0; c < TURN_CLASSES; c++) {
+        const turn_class_t *of = &classes[c];
+        if (!(of->batches > 0))
+            continue;
+        batches += of->batches;
+        double before = batches - of->shortest + use * of->slack - use_slack;
+        if (of->longest + before / gpus > of->slack)
+            return false;
+        use += of->use;
+        use_slack += of->use_slack;
+    }
+    return true;
+}
+
 static double launch_worth(const fluid_model_t *model)
 {
     return model->beta * pow(model->rate, RATE_POWER) * sqrt(model->slack);

@@ -102,7 +102,7 @@ static const double DISPERSION_TAU_MS = 5000;
 static const double INTERVAL_LEAST_MS = 50;
 /* How fast a backlog goes: batches end evenly, so twice as fast as if they ended at random. */
 static const double DRAIN = 2;
-/* Where all have their turns in time so many of the GPUs may be busy; what comes in bursts finds the rest. */
+/* Where all have their turns in time so many of the GPUs may be busy, less what bursts want in the worst moments; chance finds the rest. */
 static const double TURNS_USE = 0.9;
 /* What is wanted beyond the rates in the worst moments is so many standard deviations. */
 static const double SWINGS = 3;
@@ -381,22 +381,6 @@ static void admit_cheapest(const fluid_models_t *models, double gpus)
     }
 }
 
-/* Whether nobody can have to wait too long: all other models could have a batch before it, as long as batches get, and a
- * slack of as much again is left for what comes in bursts. So it is on one GPU with few models, where chances say little. */
-static bool all_have_turns(const fluid_models_t *models, uint32_t gpus, double slack)
-{
-    uint32_t count = 0;
-    double longest = 0;
-    for (uint32_t m = 0; m < models->count; m++) {
-        const fluid_model_t *model = &model_at(models, m)->fluid;
-        if (!(model->rate > 0))
-            continue;
-        count++;
-        longest = fmax(longest, model->alpha * fluid_batch(model, 0) + model->beta);
-    }
-    return 2 * ceil((double)count / gpus) * longest <= slack;
-}
-
 /* Batches/ms that end while all GPUs are busy. */
 static double ends_when_full(const fluid_state_t *at, uint32_t gpus)
 {
@@ -431,32 +415,44 @@ static double shut_out(const fluid_models_t *models, uint32_t gpus, const fluid_
     return pow(longer / at->use, gpus);
 }
 
+/* What a request of the shortest slack has to fear, as chances: it finds all GPUs busy (Erlang C) and none comes free in time, or they are
+ * busy for too long with batches of others. The latter not in bursts, which are together anyway and find the GPUs that others leave. */
+typedef struct {
+    double missed, out;
+} fears_t;
+
+static fears_t fears(const fermata_t *state, const fluid_models_t *models, uint32_t gpus,
+                     const fluid_state_t *at, double early, double over)
+{
+    double busy = fluid_erlang_c_peaked(gpus, at->use, fmax(dispersion(state), 1));
+    bool bursts = swing_bursts(&state->swing) > 0;
+    return (fears_t){.missed = busy * none_ends(at, gpus, over, at->slack),
+                     .out = bursts ? 0 : busy * shut_out(models, gpus, at, early)};
+}
+
 /*
- * How many GPUs may be busy so that everybody can still wait for one: the most at which one of the shortest slack finds all busy
- * (Erlang C) and misses them with a chance of at most `room`. Or at which it misses them no more often than while all are held, and is shut
+ * How many GPUs may be busy so that everybody can still wait for one: the most at which all have their turns, or one of the shortest
+ * slack misses them with a chance of at most `room`. Or at which it misses them no more often than while all are held, and is shut
  * out clearly less often, if that was more than `room`: there holding frees no GPU for it, but makes those batches long that it finds the
- * GPUs busy with. Not in bursts, whose requests are together anyway and find the GPUs that others leave.
+ * GPUs busy with.
  */
 static double room(const fermata_t *state, const fluid_models_t *models, uint32_t gpus,
                    const fluid_state_t *held)
 {
-    double peakedness = fmax(dispersion(state), 1), bursts = swing_bursts(&state->swing);
-    double over = fmax(0, 1 - (held->use + SWINGS * bursts) / gpus);
-    double turns = all_have_turns(models, gpus, held->slack) ? TURNS_USE * gpus : 0;
-    double held_busy = fluid_erlang_c_peaked(gpus, held->use, peakedness);
-    double held_missed = held_busy * none_ends(held, gpus, over, held->slack);
-    double held_out = bursts > 0 ? 0 : held_busy * shut_out(models, gpus, held, 0);
+    double bursts = swing_bursts(&state->swing), worst = SWINGS * bursts;
+    double turns_use = TURNS_USE * gpus - worst;
+    double over = fmax(0, 1 - (held->use + worst) / gpus);
+    fears_t before = fears(state, models, gpus, held, 0, over);
     for (int step = ROOM_STEPS; step > 0; step--) {
         double early = (double)step / ROOM_STEPS;
         fluid_state_t at = fluid_state(models, early);
         if (at.use > gpus)
             continue;
-        double busy = fluid_erlang_c_peaked(gpus, at.use, peakedness);
-        double missed = busy * none_ends(&at, gpus, over, held->slack);
-        if (at.use <= turns || missed <= state->room)
-            return at.use;
-        if (held_out > state->room && missed <= held_missed &&
-            busy * shut_out(models, gpus, &at, early) <= SHUT_OUT_LESS * held_out)
+        fears_t now = fears(state, models, gpus, &at, early, over);
+        bool shut_out_less =
+            before.out > state->room && now.missed <= before.missed && now.out <= SHUT_OUT_LESS * before.out;
+        if (now.missed <= state->room || shut_out_less ||
+            (at.use <= turns_use && fluid_all_have_turns(models, gpus, early)))
             return at.use;
     }
     return 0;
