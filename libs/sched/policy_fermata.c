@@ -120,8 +120,9 @@ static const double SHORT_PART = 0.25;
 static const double LOSS_SLOS = 4;
 /* A model that had its last request three time constants ago, or whose requests cannot be served, says nothing of the cluster. */
 static const double ARRIVALS_LEAST = 0.05;
-/* Starting early is worth it where requests of the shortest slack are shut out so many times as often as while all are held. */
-static const double SHUT_OUT_LESS = 0.7;
+/* Starting early is worth it where requests of the shortest slack are shut out so many times as often as while all are held. And where
+ * hardly a GPU is busy, if no more than so many times as many are lost by it. */
+static const double SHUT_OUT_LESS = 0.7, FREE_LOSSES = 1.1;
 enum { ROOM_STEPS = 40 };
 
 /* Fast path */
@@ -434,13 +435,13 @@ static fears_t fears(const fermata_t *state, const fluid_models_t *models, uint3
  * How many GPUs may be busy so that everybody can still wait for one: the most at which all have their turns, or one of the shortest
  * slack misses them with a chance of at most `room`. Or at which it misses them no more often than while all are held, and is shut
  * out clearly less often, if that was more than `room`: there holding frees no GPU for it, but makes those batches long that it finds the
- * GPUs busy with.
+ * GPUs busy with. Or, with hardly a GPU busy and no bursts, at which hardly more are lost.
  */
 static double room(const fermata_t *state, const fluid_models_t *models, uint32_t gpus,
                    const fluid_state_t *held)
 {
     double bursts = swing_bursts(&state->swing), worst = SWINGS * bursts;
-    double turns_use = TURNS_USE * gpus - worst;
+    double free_use = bursts > 0 ? 0 : FREE_USE * gpus, turns_use = TURNS_USE * gpus - worst;
     double over = fmax(0, 1 - (held->use + worst) / gpus);
     fears_t before = fears(state, models, gpus, held, 0, over);
     for (int step = ROOM_STEPS; step > 0; step--) {
@@ -451,7 +452,8 @@ static double room(const fermata_t *state, const fluid_models_t *models, uint32_
         fears_t now = fears(state, models, gpus, &at, early, over);
         bool shut_out_less =
             before.out > state->room && now.missed <= before.missed && now.out <= SHUT_OUT_LESS * before.out;
-        if (now.missed <= state->room || shut_out_less ||
+        bool loses_no_more = fmax(now.missed, now.out) <= FREE_LOSSES * fmax(before.missed, before.out);
+        if (now.missed <= state->room || shut_out_less || (at.use <= free_use && loses_no_more) ||
             (at.use <= turns_use && fluid_all_have_turns(models, gpus, early)))
             return at.use;
     }

@@ -296,14 +296,16 @@ Test(simulation, fermata_is_as_quick_as_eager_where_there_is_room)
     }
 }
 
-/* Two that happen to come soon after one another are no bunch that is worth waiting for. */
+/* Two that happen to come soon after one another are no bunch that is worth waiting for, and who loses a few whatever is done loses
+ * hardly more without waiting. */
 Test(simulation, fermata_is_as_quick_as_eager_with_hardly_a_request)
 {
     static const struct {
         const char *zoo;
         uint32_t gpus;
         double rate_rps;
-    } cases[] = {{"zoo_cpu", 1, 1.1}, {"zoo_cpu", 4, 4.4}, {"close_slos", 1, 9.2}};
+    } cases[] = {
+        {"zoo_cpu", 1, 1.1}, {"zoo_cpu", 4, 4.4}, {"close_slos", 1, 9.2}, {"short_and_long", 1, 8.7}};
     for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++)
         expect_as_quick_as_eager(cases[i].zoo, cases[i].gpus, cases[i].rate_rps, 200);
 }
