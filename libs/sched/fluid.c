@@ -115,7 +115,7 @@ static void turn_classes(const fluid_models_t *models, double early, turn_class_
         classes[c].longest = fmax(classes[c].longest, classes[c + 1].longest);
 }
 
-bool fluid_all_have_turns(const fluid_models_t *models, uint32_t gpus, double early)
+bool fluid_all_have_turns(const fluid_models_t *models, uint32_t gpus, double early, double bold)
 {
     turn_class_t classes[TURN_CLASSES] = {0};
     double batches = 0, use = 0, use_slack = 0; /* of who goes before */
@@ -126,7 +126,8 @@ bool fluid_all_have_turns(const fluid_models_t *models, uint32_t gpus, double ea
             continue;
         batches += of->batches;
         double before = batches - of->shortest + use * of->slack - use_slack;
-        if (of->longest + before / gpus > of->slack)
+        double begun = of->slack > bold ? of->longest : 0;
+        if (begun + before / gpus > of->slack)
             return false;
         use += of->use;
         use_slack += of->use_slack;

@@ -71,9 +71,10 @@ double fluid_batch_for(const fluid_model_t *model, double price);
  * Whether the requests of each model find a GPU within their slack, though all others are in their way: one of those batches that
  * can wait longer has just begun, each model that cannot has one before them, and others after it as its use of the GPUs goes, as far as
  * they are due before. That is the demand bound of earliest deadlines first without preemption (Jeffay, Stanat and Martel, RTSS 1991,
- * Theorem 4.1), which GPUs take as one that is so many times as fast, except for the batch that has begun.
+ * Theorem 4.1), which GPUs take as one that is so many times as fast, except for the batch that has begun. Models of at most the slack `bold`, ms,
+ * find none that has (0: whatever the slack).
  */
-bool fluid_all_have_turns(const fluid_models_t *models, uint32_t gpus, double early);
+bool fluid_all_have_turns(const fluid_models_t *models, uint32_t gpus, double early, double bold);
 
 /* Scales all rates so that the use at frontrun is `gpus`. */
 void fluid_scale_to(const fluid_models_t *models, double gpus);

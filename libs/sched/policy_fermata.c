@@ -433,9 +433,9 @@ static fears_t fears(const fermata_t *state, const fluid_models_t *models, uint3
 
 /*
  * How many GPUs may be busy so that everybody can still wait for one: the most at which all have their turns, or one of the shortest
- * slack misses them with a chance of at most `room`. Or at which it misses them no more often than while all are held, and is shut
- * out clearly less often, if that was more than `room`: there holding frees no GPU for it, but makes those batches long that it finds the
- * GPUs busy with. Or, with hardly a GPU busy and no bursts, at which hardly more are lost.
+ * slack misses them with a chance of at most `room`. Or at which it is shut out clearly less often than while all are held, if that was
+ * more than `room`, and misses them no more often, or all have their turns but for that: there holding frees no GPU for it, but makes
+ * those batches long that it finds the GPUs busy with. Or, with hardly a GPU busy and no bursts, at which hardly more are lost.
  */
 static double room(const fermata_t *state, const fluid_models_t *models, uint32_t gpus,
                    const fluid_state_t *held)
@@ -450,11 +450,12 @@ static double room(const fermata_t *state, const fluid_models_t *models, uint32_
         if (at.use > gpus)
             continue;
         fears_t now = fears(state, models, gpus, &at, early, over);
-        bool shut_out_less =
-            before.out > state->room && now.missed <= before.missed && now.out <= SHUT_OUT_LESS * before.out;
+        bool shut_out_less = before.out > state->room && now.out <= SHUT_OUT_LESS * before.out &&
+                             (now.missed <= before.missed ||
+                              (at.use <= turns_use && fluid_all_have_turns(models, gpus, early, at.slack)));
         bool loses_no_more = fmax(now.missed, now.out) <= FREE_LOSSES * fmax(before.missed, before.out);
         if (now.missed <= state->room || shut_out_less || (at.use <= free_use && loses_no_more) ||
-            (at.use <= turns_use && fluid_all_have_turns(models, gpus, early)))
+            (at.use <= turns_use && fluid_all_have_turns(models, gpus, early, 0)))
             return at.use;
     }
     return 0;

@@ -73,9 +73,10 @@ Test(fluid, all_have_turns_only_where_nobody_waits_too_long_for_what_has_begun)
                   too_long[2] = {model_of(1e-6, 16, 5), model_of(1e-6, 200, 10)}; /* 9 and 11 ms, for 10 */
     const fluid_models_t some = pair_of(short_enough), others = pair_of(too_long);
 
-    cr_expect(fluid_all_have_turns(&some, 1, 1));
-    cr_expect_not(fluid_all_have_turns(&others, 1, 1));
-    cr_expect_not(fluid_all_have_turns(&others, 100, 1));
+    cr_expect(fluid_all_have_turns(&some, 1, 1, 0));
+    cr_expect_not(fluid_all_have_turns(&others, 1, 1, 0));
+    cr_expect_not(fluid_all_have_turns(&others, 100, 1, 0));
+    cr_expect(fluid_all_have_turns(&others, 1, 1, 10), "but for what has begun they have");
 }
 
 /* It has a batch of 5 ms before it, one that has begun of 10 ms, and what the urgent use in the rest of its slack. */
@@ -85,8 +86,9 @@ Test(fluid, all_have_turns_only_where_the_urgent_leave_time_to_the_others)
         fluid_model_t models[2] = {model_of(0.16, 25, 4),
                                    model_of(1e-6, slack + 10, 9)}; /* .8 of a GPU, a slack of 20 ms */
         const fluid_models_t all = pair_of(models);
-        cr_expect_eq(fluid_all_have_turns(&all, 1, 1), 10 + 5 + 0.8 * (slack - 20) <= slack, "%d ms", slack);
-        cr_expect_eq(fluid_all_have_turns(&all, 2, 1), 10 + (5 + 0.8 * (slack - 20)) / 2 <= slack, "%d ms",
+        cr_expect_eq(fluid_all_have_turns(&all, 1, 1, 0), 10 + 5 + 0.8 * (slack - 20) <= slack, "%d ms",
+                     slack);
+        cr_expect_eq(fluid_all_have_turns(&all, 2, 1, 0), 10 + (5 + 0.8 * (slack - 20)) / 2 <= slack, "%d ms",
                      slack);
     }
 }
@@ -97,6 +99,6 @@ Test(fluid, all_have_turns_sooner_where_batches_start_early)
     fluid_model_t models[2] = {model_of(0.01, 25, 4), model_of(0.1, 400, 9)};
     const fluid_models_t all = pair_of(models);
 
-    cr_expect(fluid_all_have_turns(&all, 4, 1));
-    cr_expect_not(fluid_all_have_turns(&all, 4, 0));
+    cr_expect(fluid_all_have_turns(&all, 4, 1, 0));
+    cr_expect_not(fluid_all_have_turns(&all, 4, 0, 0));
 }
