@@ -82,7 +82,7 @@ double fluid_early(const fluid_models_t *models, double gpus)
 typedef struct {
     double slack, shortest; /* the least slack, the shortest batch */
     double longest;         /* of these and of all that can wait longer */
-    double batches;         /* one of each model */
+    double models, batches; /* how many, and one batch of each */
     double use, use_slack;  /* GPUs, and the sum of use times slack */
 } turn_class_t;
 
@@ -107,6 +107,7 @@ static void turn_classes(const fluid_models_t *models, double early, turn_class_
         of->slack = first ? model->slack : fmin(of->slack, model->slack);
         of->shortest = first ? takes : fmin(of->shortest, takes);
         of->longest = fmax(of->longest, takes);
+        of->models++;
         of->batches += takes;
         of->use += use;
         of->use_slack += use * model->slack;
@@ -118,16 +119,18 @@ static void turn_classes(const fluid_models_t *models, double early, turn_class_
 bool fluid_all_have_turns(const fluid_models_t *models, uint32_t gpus, double early, double bold)
 {
     turn_class_t classes[TURN_CLASSES] = {0};
-    double batches = 0, use = 0, use_slack = 0; /* of who goes before */
+    double ahead = 0, batches = 0, shortest = INFINITY, use = 0, use_slack = 0; /* of who goes before */
     turn_classes(models, early, classes);
     for (uint32_t c = 0; c < TURN_CLASSES; c++) {
         const turn_class_t *of = &classes[c];
         if (!(of->batches > 0))
             continue;
+        ahead += of->models;
         batches += of->batches;
-        double before = batches - of->shortest + use * of->slack - use_slack;
-        double begun = of->slack > bold ? of->longest : 0;
-        if (begun + before / gpus > of->slack)
+        shortest = fmin(shortest, of->shortest);
+        double again = use * of->slack - use_slack, begun = of->slack > bold ? of->longest : 0;
+        double rounds = floor((ahead - 1 + again / shortest) / gpus);
+        if (begun + fmin((batches - of->shortest + again) / gpus, rounds * classes[0].longest) > of->slack)
             return false;
         use += of->use;
         use_slack += of->use_slack;

@@ -71,7 +71,8 @@ double fluid_batch_for(const fluid_model_t *model, double price);
  * Whether the requests of each model find a GPU within their slack, though all others are in their way: one of those batches that
  * can wait longer has just begun, each model that cannot has one before them, and others after it as its use of the GPUs goes, as far as
  * they are due before. That is the demand bound of earliest deadlines first without preemption (Jeffay, Stanat and Martel, RTSS 1991,
- * Theorem 4.1), which GPUs take as one that is so many times as fast, except for the batch that has begun. Models of at most the slack `bold`, ms,
+ * Theorem 4.1). GPUs take them as one that is so many times as fast, except for the batch that has begun; or, if that is less, in rounds, of
+ * which the last need not be waited for: while the one that has begun runs each GPU begins another. Models of at most the slack `bold`, ms,
  * find none that has (0: whatever the slack).
  */
 bool fluid_all_have_turns(const fluid_models_t *models, uint32_t gpus, double early, double bold);

@@ -102,3 +102,14 @@ Test(fluid, all_have_turns_sooner_where_batches_start_early)
     cr_expect(fluid_all_have_turns(&all, 4, 1, 0));
     cr_expect_not(fluid_all_have_turns(&all, 4, 0, 0));
 }
+
+/* While the one that has begun runs each GPU begins another. */
+Test(fluid, all_have_turns_where_there_are_as_many_gpus_as_models)
+{
+    fluid_model_t models[2] = {model_of(1e-6, 42, 10),
+                               model_of(1e-6, 56, 25)}; /* 11 and 26 ms, slacks of 31 and 30 */
+    const fluid_models_t all = pair_of(models);
+
+    cr_expect_not(fluid_all_have_turns(&all, 1, 1, 0));
+    cr_expect(fluid_all_have_turns(&all, 2, 1, 0));
+}
