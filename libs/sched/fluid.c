@@ -24,6 +24,11 @@ double fluid_batch(const fluid_model_t *model, double early)
     return batch < model->least ? model->least : batch > model->most ? model->most : batch;
 }
 
+double fluid_length(const fluid_model_t *model, double batch)
+{
+    return model->alpha * batch + model->beta;
+}
+
 double fluid_use(const fluid_model_t *model, double batch)
 {
     double busy = model->busy_fixed + model->busy_row * batch;
@@ -54,7 +59,7 @@ fluid_state_t fluid_state(const fluid_models_t *models, double early)
         state.use += use;
         state.launches += model->rate / batch;
         squares += use * use;
-        lengths += use * (model->alpha * batch + model->beta);
+        lengths += use * fluid_length(model, batch);
         if (model->slack > 0)
             state.slack = fmin(state.slack, model->slack);
     }
@@ -101,7 +106,7 @@ static void turn_classes(const fluid_models_t *models, double early, turn_class_
         if (!(model->rate > 0))
             continue;
         double batch = fluid_batch(model, early), use = fluid_use(model, batch);
-        double takes = model->alpha * batch + model->beta;
+        double takes = fluid_length(model, batch);
         turn_class_t *of = turn_class(classes, model->slack);
         bool first = !(of->batches > 0);
         of->slack = first ? model->slack : fmin(of->slack, model->slack);

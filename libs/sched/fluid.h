@@ -34,6 +34,9 @@ double fluid_batch(const fluid_model_t *model, double early);
 /* How long before frontrun it starts then, ms. */
 double fluid_lead(const fluid_model_t *model, double early);
 
+/* How long a batch of this size takes, ms. */
+double fluid_length(const fluid_model_t *model, double batch);
+
 /* GPUs that are busy in the mean when batches have this size. */
 double fluid_use(const fluid_model_t *model, double batch);
 

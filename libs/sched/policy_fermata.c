@@ -260,7 +260,7 @@ static void measure(const fermata_t *state, const shard_t *shard, fermata_model_
     uint32_t most = profile_largest_batch_sloped(
         shard->profile, (int64_t)(fluid->slo * 1e6 / shard_guard_factor(shard)), shard->delays.data_ns);
     fluid->most = clip(most, 1, shard->limit);
-    fluid->slack = fmax(fluid->slo - (fluid->alpha + fluid->beta) * fluid->guard, 0);
+    fluid->slack = fmax(fluid->slo - fluid_length(fluid, 1) * fluid->guard, 0);
     if (model->rates.arrivals < ARRIVALS_LEAST || !(fluid->slack > 0)) /* it takes no GPU to speak of */
         fluid->rate = fluid->growth = 0;
     fluid->lead = 0;
@@ -409,7 +409,7 @@ static double shut_out(const fluid_models_t *models, uint32_t gpus, const fluid_
         const fluid_model_t *fluid = &model_at(models, m)->fluid;
         if (!(fluid->rate > 0))
             continue;
-        double batch = fluid_batch(fluid, early), length = fluid->alpha * batch + fluid->beta;
+        double batch = fluid_batch(fluid, early), length = fluid_length(fluid, batch);
         double other = fmin(1, fluid->slack / at->slack - 1);
         longer += other * fluid_use(fluid, batch) * fmax(0, 1 - at->slack / length);
     }
@@ -545,7 +545,7 @@ static double blocked(const fluid_models_t *models, double slack)
     for (uint32_t m = 0; m < models->count; m++) {
         const fluid_model_t *fluid = &model_at(models, m)->fluid;
         if (fluid->rate > 0)
-            longest = fmax(longest, fluid->alpha + fluid->beta);
+            longest = fmax(longest, fluid_length(fluid, 1));
     }
     return longest > 0 ? clip(BLOCKED - slack / longest, 0, 1) : 0;
 }
@@ -654,7 +654,7 @@ static void set_plan(const fermata_t *state, shard_t *shard, const fermata_model
     double sure = fmax(evenness(state), SURE_MOST * overloaded(state, OVERLOAD_SURE));
     double kappa = surely(state->kappa, sure) * (1 - state->fairness * unfair);
     double batch = fluid_batch(fluid, common.early);
-    double efficiency = surely(state->efficiency, sure) * batch / (fluid->alpha * batch + fluid->beta);
+    double efficiency = surely(state->efficiency, sure) * batch / fluid_length(fluid, batch);
     double target = kappa * state->scarcity * batch;
     if (efficiency * fluid->alpha < 1)
         target = fmin(target, efficiency * fluid->beta / (1 - efficiency * fluid->alpha));
