@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "support/until.h"
 
 #include <criterion/criterion.h>
 #include <stdatomic.h>
@@ -11,9 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-/* Measuring ten sizes takes ten seconds under a sanitizer, and as much more as the machine is busy. */
-static const int64_t PATIENCE_NS = 100 * NS_PER_S;
 
 typedef struct {
     char root[64];
@@ -125,7 +123,7 @@ static void rig_end(rig_t *rig)
 /* Turns the loop until the events are these, and takes them away. */
 static void expect(rig_t *rig, const char *events)
 {
-    int64_t until_ns = clock_now_ns() + PATIENCE_NS;
+    int64_t until_ns = clock_now_ns() + HANG_NS;
 
     while (strlen(rig->events) < strlen(events) && clock_now_ns() < until_ns)
         loop_run_once(rig->loop, NS_PER_MS);
@@ -410,10 +408,7 @@ Test(measuring, is_made_up_for_at_each_shape_too)
 
 static void turn_until_measured_again(rig_t *rig, const model_t *model)
 {
-    int64_t until_ns = clock_now_ns() + PATIENCE_NS;
-
-    while (model->serving->again[0].next_ns == 0 && clock_now_ns() < until_ns)
-        loop_run_once(rig->loop, NS_PER_MS);
+    loop_until(rig->loop, model->serving->again[0].next_ns != 0);
     cr_assert_gt(model->serving->again[0].next_ns, 0);
 }
 
@@ -493,7 +488,7 @@ Test(measuring, and_unloading_wait_for_each_other)
 {
     rig_t rig;
     model_t *model = load_beside_traffic(&rig, MAKE_DIGITS);
-    int64_t until_ns = clock_now_ns() + PATIENCE_NS;
+    int64_t until_ns = clock_now_ns() + HANG_NS;
 
     atomic_store(&rig.devices.list[0].granted_ns, 0);
     while (!model->serving->measuring && clock_now_ns() < until_ns)
