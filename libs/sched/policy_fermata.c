@@ -66,8 +66,9 @@ static const char *const spare_words[] = {"latency", "release", NULL};
 static const double FREE_USE = 0.1, FREE_GROWTH = 1.03;
 /* A rate is known by so many arrivals, or bunches of them. Where fewer are remembered they are remembered longer, up to so many times. */
 static const double ARRIVALS_ENOUGH = 20, MEMORY_MOST = 10;
-/* Spells, and requests that follow in them, before they say how much requests bunch: as if so many had come as at random. */
-static const double BUNCHING_PRIOR = 20;
+/* Requests bunch where more follow others than at random, by more than so many standard deviations and one: one more is no bunch. How
+ * much they do is measured as if so many others had come at random before. */
+static const double BUNCHED_SURELY = 3, BUNCHING_PRIOR = 20;
 /* Nothing has come for so much of the mean distance in a bunch: it is over. What comes at random is found to bunch so much. */
 static const double QUIET = 0.1, BUNCHED_BY_CHANCE = 1.1;
 /* Of a model's requests so many may find no GPU in time. */
@@ -209,8 +210,10 @@ static double bunching(const fluid_model_t *fluid, const rates_t *rates)
     double expected = fluid->rate * fluid->slack;
     if (!(expected > 0))
         return 1;
-    double prior = BUNCHING_PRIOR * fmax(expected, 1);
-    return fmax(1, (rates->followers + prior) / (rates->spells * expected + prior));
+    double by_chance = rates->spells * expected, prior = BUNCHING_PRIOR * expected;
+    if (rates->followers <= by_chance + BUNCHED_SURELY * sqrt(by_chance) + 1)
+        return 1;
+    return (rates->followers + prior) / (by_chance + prior);
 }
 
 /* How far into an overload, 0 to 1 at so much beyond what the GPUs can do. */
