@@ -124,6 +124,8 @@ static const double ARRIVALS_LEAST = 0.05;
 /* Starting early is worth it where requests of the shortest slack are shut out so many times as often as while all are held. And where
  * hardly a GPU is busy, if no more than so many times as many are lost by it. */
 static const double SHUT_OUT_LESS = 0.7, FREE_LOSSES = 1.1;
+/* Rates are never known exactly: beyond so much of the GPUs, less what bursts want in the worst moments, nothing is planned to be busy. */
+static const double FULL = 0.98;
 enum { ROOM_STEPS = 40 };
 
 /* Fast path */
@@ -447,11 +449,10 @@ static double room(const fermata_t *state, const fluid_models_t *models, uint32_
     double free_use = bursts > 0 ? 0 : FREE_USE * gpus, turns_use = TURNS_USE * gpus - worst;
     double over = fmax(0, 1 - (held->use + worst) / gpus);
     fears_t before = fears(state, models, gpus, held, 0, over);
-    for (int step = ROOM_STEPS; step > 0; step--) {
-        double early = (double)step / ROOM_STEPS;
+    double most = fluid_early(models, FULL * gpus - worst);
+    for (int step = (int)ceil(most * ROOM_STEPS); step > 0; step--) {
+        double early = fmin(most, (double)step / ROOM_STEPS);
         fluid_state_t at = fluid_state(models, early);
-        if (at.use > gpus)
-            continue;
         fears_t now = fears(state, models, gpus, &at, early, over);
         bool shut_out_less = before.out > state->room && now.out <= SHUT_OUT_LESS * before.out &&
                              (now.missed <= before.missed ||

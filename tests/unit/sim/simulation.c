@@ -287,7 +287,8 @@ Test(simulation, fermata_is_as_quick_as_eager_where_there_is_room)
         double peak_rps, seconds;
     } rooms[] = {{"zoo_1080ti", 35, 4062, 5}, {"zoo_a100", 64, 19153, 5},   {"resnet50", 8, 5875, 5},
                  {"mixed_slo", 8, 2400, 5},   {"zoo_cpu", 1, 55, 100},      {"zoo_cpu", 2, 110, 50},
-                 {"close_slos", 2, 923, 20},  {"long_batches", 3, 900, 20}, {"two_long", 2, 180, 50}};
+                 {"close_slos", 2, 923, 20},  {"long_batches", 3, 900, 20}, {"two_long", 2, 180, 50},
+                 {"patient", 4, 3500, 10}};
     static const double loads[] = {0.1, 0.2, 0.4, 0.6};
     for (unsigned r = 0; r < sizeof rooms / sizeof *rooms; r++) {
         for (unsigned i = 0; i < 4; i++)
