@@ -13,7 +13,7 @@ static fluid_model_t *model_at(const fluid_models_t *models, uint32_t i)
 
 double fluid_lead(const fluid_model_t *model, double early)
 {
-    return fmax(early * model->slack, model->lead);
+    return model->at_once ? model->slack : fmax(early * model->slack, model->lead);
 }
 
 double fluid_batch(const fluid_model_t *model, double early)

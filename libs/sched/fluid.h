@@ -16,6 +16,7 @@ typedef struct {
     double slo;         /* what is left of it for waiting and running */
     double slack;       /* of it, when a request runs alone and at once; at least 0 */
     double lead;        /* ms before frontrun by which it starts at least, at most the slack */
+    bool at_once;       /* it starts as soon as a request is there, whenever the others do */
     double alpha, beta; /* of the mean latency, inputs' fetching included */
     /* Deadlines are judged with a latency so many times as long, at least 1 (sched/scatter.h). */
     double guard;

@@ -269,6 +269,7 @@ static void measure(const fermata_t *state, const shard_t *shard, fermata_model_
     if (model->rates.arrivals < ARRIVALS_LEAST || !(fluid->slack > 0)) /* it takes no GPU to speak of */
         fluid->rate = fluid->growth = 0;
     fluid->lead = 0;
+    fluid->at_once = false;
     set_growth(state, model);
     fluid->busy_fixed = shares ? (double)shard->inside.busy_fixed / SCHED_WHOLE : 0;
     fluid->busy_row = shares ? (double)shard->inside.busy_row / SCHED_WHOLE : 0;
@@ -436,6 +437,18 @@ static fears_t fears(const fermata_t *state, const fluid_models_t *models, uint3
                      .out = bursts ? 0 : busy * shut_out(models, gpus, at, early)};
 }
 
+/* What bursts want beyond the rates in the worst moments, GPUs. */
+static double worst_swing(const fermata_t *state)
+{
+    return SWINGS * swing_bursts(&state->swing);
+}
+
+/* How many GPUs may be busy where all have their turns. */
+static double turns_use(const fermata_t *state, uint32_t gpus)
+{
+    return TURNS_USE * gpus - worst_swing(state);
+}
+
 /*
  * How many GPUs may be busy so that everybody can still wait for one: the most at which all have their turns, or one of the shortest
  * slack misses them with a chance of at most `room`. Or at which it is shut out clearly less often than while all are held, if that was
@@ -445,8 +458,8 @@ static fears_t fears(const fermata_t *state, const fluid_models_t *models, uint3
 static double room(const fermata_t *state, const fluid_models_t *models, uint32_t gpus,
                    const fluid_state_t *held)
 {
-    double bursts = swing_bursts(&state->swing), worst = SWINGS * bursts;
-    double free_use = bursts > 0 ? 0 : FREE_USE * gpus, turns_use = TURNS_USE * gpus - worst;
+    double worst = worst_swing(state);
+    double free_use = worst > 0 ? 0 : FREE_USE * gpus, turns = turns_use(state, gpus);
     double over = fmax(0, 1 - (held->use + worst) / gpus);
     fears_t before = fears(state, models, gpus, held, 0, over);
     double most = fluid_early(models, FULL * gpus - worst);
@@ -456,13 +469,37 @@ static double room(const fermata_t *state, const fluid_models_t *models, uint32_
         fears_t now = fears(state, models, gpus, &at, early, over);
         bool shut_out_less = before.out > state->room && now.out <= SHUT_OUT_LESS * before.out &&
                              (now.missed <= before.missed ||
-                              (at.use <= turns_use && fluid_all_have_turns(models, gpus, early, at.slack)));
+                              (at.use <= turns && fluid_all_have_turns(models, gpus, early, at.slack)));
         bool loses_no_more = fmax(now.missed, now.out) <= FREE_LOSSES * fmax(before.missed, before.out);
         if (now.missed <= state->room || shut_out_less || (at.use <= free_use && loses_no_more) ||
-            (at.use <= turns_use && fluid_all_have_turns(models, gpus, early, 0)))
+            (at.use <= turns && fluid_all_have_turns(models, gpus, early, 0)))
             return at.use;
     }
     return 0;
+}
+
+static void set_at_once(const fluid_models_t *models, double longest)
+{
+    for (uint32_t m = 0; m < models->count; m++) {
+        fluid_model_t *fluid = &model_at(models, m)->fluid;
+        fluid->at_once = fluid->rate > 0 && fluid_length(fluid, fluid_batch(fluid, 1)) <= longest;
+    }
+}
+
+/* What is idle is spent on answering early as far as there is room. Where all have their turns but for what has begun, requests of the
+ * shortest slack have nothing to fear but batches longer than that. Who has none of those shuts nobody out, so it starts at once, however
+ * long the others are held. */
+static double spend_on_latency(const fermata_t *state, const fluid_models_t *models, uint32_t gpus,
+                               const fluid_state_t *held, double needed)
+{
+    double budget = fmax(needed, room(state, models, gpus, held));
+    double early = fluid_early(models, budget);
+    set_at_once(models, held->slack);
+    double use = fluid_state(models, early).use;
+    if (use <= turns_use(state, gpus) && fluid_all_have_turns(models, gpus, early, held->slack))
+        return fmax(budget, use);
+    set_at_once(models, 0);
+    return budget;
 }
 
 /*
@@ -596,7 +633,7 @@ static plan_t plan(fermata_t *state, const fluid_models_t *models, uint32_t gpus
     state->helped_early = held.use > 0 && held.slack * gpus >= ends * held.length;
     double needed = spend_needed(state, models, &held, gpus), budget = needed;
     if ((int)state->spare == SPARE_LATENCY && held.use > 0)
-        budget = fmax(budget, room(state, models, gpus, &held));
+        budget = spend_on_latency(state, models, gpus, &held, needed);
     plan_t all = {.price = fluid_price(models, budget),
                   .early = fluid_early(models, budget),
                   .needed = 1,

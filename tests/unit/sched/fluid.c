@@ -66,6 +66,19 @@ static fluid_models_t pair_of(fluid_model_t models[2])
     return (fluid_models_t){.first = models, .count = 2, .stride = sizeof *models};
 }
 
+Test(fluid, who_starts_at_once_does_so_whenever_the_others_do)
+{
+    fluid_model_t models[2] = {model_of(0.1, 25, 4), model_of(0.1, 200, 9)};
+    const fluid_models_t all = pair_of(models);
+    double alone = fluid_use(&models[0], 1), held = fluid_use(&models[1], fluid_batch(&models[1], 0));
+
+    models[0].at_once = true;
+    cr_expect_float_eq(fluid_batch(&models[0], 0), 1, 1e-9);
+    cr_expect_float_eq(fluid_lead(&models[0], 0.5), models[0].slack, 1e-9);
+    cr_expect_float_eq(fluid_state(&all, 0).use, alone + held, 1e-9);
+    cr_expect_float_eq(fluid_early(&all, alone + held), 0, 1e-6, "nothing is left to the other");
+}
+
 /* On however many GPUs: each may have just begun one. */
 Test(fluid, all_have_turns_only_where_nobody_waits_too_long_for_what_has_begun)
 {

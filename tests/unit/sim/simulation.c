@@ -311,6 +311,20 @@ Test(simulation, fermata_is_as_quick_as_eager_with_hardly_a_request)
         expect_as_quick_as_eager(cases[i].zoo, cases[i].gpus, cases[i].rate_rps, 200);
 }
 
+/* A long batch takes for longer than the short model can wait. Long ones are held, so that they are few; the short are in nobody's way. */
+Test(simulation, fermata_answers_at_once_who_is_in_nobodys_way)
+{
+    static const double rates_rps[] = {30, 45, 60};
+    for (unsigned i = 0; i < sizeof rates_rps / sizeof *rates_rps; i++) {
+        answers_t fermata = answers_of("short_beside_long", 2, "fermata", rates_rps[i], 50),
+                  eager = answers_of("short_beside_long", 2, "eager", rates_rps[i], 50);
+        cr_expect_leq(fermata.p50_ms, 1.15 * eager.p50_ms, "%.0f/s: p50 %.1f, eager %.1f ms", rates_rps[i],
+                      fermata.p50_ms, eager.p50_ms);
+        cr_expect_lt((double)fermata.lost, 0.5 * (double)eager.lost, "%.0f/s: %lu lost, eager %lu",
+                     rates_rps[i], fermata.lost, eager.lost);
+    }
+}
+
 /* Nothing tells the core how far what GPUs take scatters; a twentieth, and a tenth. */
 Test(simulation, scattered_latencies_are_learned)
 {
