@@ -700,7 +700,7 @@ static void set_plan(const fermata_t *state, shard_t *shard, const fermata_model
     if (efficiency * fluid->alpha < 1)
         target = fmin(target, efficiency * fluid->beta / (1 - efficiency * fluid->alpha));
     shard->plan.target_batch = target > 1 ? (uint32_t)target : 1;
-    shard->plan.min_batch = least_batch(fluid, common.price);
+    shard->plan.min_batch = least_batch(fluid, fluid->at_once ? INFINITY : common.price);
     shard->plan.quiet_ns = quiet_ns(fluid);
     shard->plan.rate_per_ns = rates_per_ms(rates) / 1e6;
     shard->plan.margin_ns = (int64_t)(fluid_lead(fluid, common.early) * 1e6);
