@@ -67,7 +67,7 @@ static bool may_grant(const worker_t *worker)
     return spsc_len(&worker->orders) < (worker->orders.mask + 1) / 4;
 }
 
-static void grant(binder_t *binder, const match_grant_t *match)
+static void grant(binder_t *binder, int64_t now_ns, const match_grant_t *match)
 {
     worker_t *worker = worker_of(binder, match->model);
     uint32_t index = batch_table_take(&binder->batches, match->gpu);
@@ -85,6 +85,7 @@ static void grant(binder_t *binder, const match_grant_t *match)
                              .gpu = match->gpu,
                              .batch_id = id,
                              .gpu_free_ns = match->gpu_free_ns,
+                             .at_ns = now_ns,
                              .due_ns = binder->due_ns});
 }
 
@@ -298,7 +299,7 @@ bool binder_turn(binder_t *binder, int64_t now_ns, uint32_t grants_max)
             return any; /* that shard is far behind; nobody is granted a GPU until it has caught up a little */
     }
     for (uint32_t n = 0; n < grants_max && matcher_next(&binder->matcher, now_ns, &match); n++) {
-        grant(binder, &match);
+        grant(binder, now_ns, &match);
         any = true;
     }
     return any;

@@ -25,7 +25,7 @@ typedef struct {
     uint32_t number;     /* of the orders about the model, this one included; LOST is about none */
     uint64_t batch_id;
     int64_t gpu_free_ns;
-    int64_t due_ns; /* GRANT: since when it could have been given */
+    int64_t at_ns, due_ns; /* GRANT: when it is given, and since when it could have been */
 } order_t;
 
 typedef enum { ANSWER_TAKEN, ANSWER_UNUSED, ANSWER_DONE } answer_kind_t;

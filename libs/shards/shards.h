@@ -128,7 +128,7 @@ typedef struct {
     sched_model_stats_t all;
     uint64_t candidates; /* that the matcher has taken in */
     uint64_t stale;      /* of those, made before their shard knew of an order */
-    uint64_t unused;     /* grants that came too late for their batch */
+    uint64_t unused;     /* grants that came too late for their batch, or too early for what it had become */
     uint64_t requeued;   /* tasks whose GPU went away under them */
     uint64_t moves;
 } shards_stats_t;

@@ -248,13 +248,16 @@ static void emit_grant(worker_t *worker, const worker_batch_t *batch, uint32_t g
     options->sink(options->ctx, worker->index, &action);
 }
 
-static bool still_good(worker_t *worker, int64_t now_ns, shard_t *shard, int64_t gpu_free_ns)
+/* Its first task may have gone meanwhile: then the batch is another one, which may have to be held. */
+static bool still_good(worker_t *worker, int64_t now_ns, shard_t *shard, const order_t *order)
 {
     if (shard->dirty || shard_wake_ns(shard) <= now_ns)
         make_candidate(worker, now_ns, shard);
     const candidate_t *candidate = &shard->candidate;
-    return candidate->batch && gpu_free_ns <= candidate->latest_ns &&
-           now_ns + candidate->lead_ns <= candidate->latest_ns;
+    int64_t start_ns = now_ns + candidate->lead_ns;
+    bool held = candidate->ready_ns > start_ns && candidate->ready_ns > order->at_ns + candidate->lead_ns;
+    return candidate->batch && !held && order->gpu_free_ns <= candidate->latest_ns &&
+           start_ns <= candidate->latest_ns;
 }
 
 static void on_grant(worker_t *worker, int64_t now_ns, const order_t *order)
@@ -262,7 +265,7 @@ static void on_grant(worker_t *worker, int64_t now_ns, const order_t *order)
     shard_t *shard = &worker->models[order->model];
     assert(shard->present && order->number == worker->seen[order->model] + 1);
     worker->seen[order->model]++;
-    if (!still_good(worker, now_ns, shard, order->gpu_free_ns)) {
+    if (!still_good(worker, now_ns, shard, order)) {
         worker->unused++;
         answer(worker, &(answer_t){.kind = ANSWER_UNUSED, .batch_id = order->batch_id});
         publish(worker, shard);

@@ -6,7 +6,7 @@
  */
 #include "base/heap.h"
 #include "base/prng.h"
-#include "shards/shards.h"
+#include "shards/internal.h"
 
 #include <criterion/criterion.h>
 #include <inttypes.h>
@@ -541,6 +541,67 @@ Test(lockstep, a_model_moves_with_what_was_learned_of_it)
     shards_step(granted.shards, 800 * MS);
     cr_expect_eq(run_one_row(&granted, 900 * MS, 5 * MS), 5 * MS);
     shards_destroy(granted.shards);
+}
+
+typedef struct {
+    shards_t *shards;
+    int64_t order_ns; /* the matcher's turn comes amidst the shard's, of that time; 0: it does not */
+    uint32_t grants;
+    int64_t granted_deadline_ns;
+} crossing_t;
+
+static bool match_amidst(void *ctx, uint32_t shard, int64_t now_ns)
+{
+    crossing_t *crossing = ctx;
+    (void)shard;
+    return now_ns == crossing->order_ns && binder_turn(&crossing->shards->binder, now_ns, 1);
+}
+
+static void note_deadline(void *ctx, uint32_t shard, const sched_action_t *action)
+{
+    crossing_t *crossing = ctx;
+    (void)shard;
+    if (action->kind != SCHED_GRANT)
+        return;
+    crossing->grants++;
+    crossing->granted_deadline_ns = action->grant.tasks[0].deadline_ns;
+}
+
+/* The only task goes just when its batch is granted, and another one comes: that is still held for as long as it pays. */
+Test(lockstep, a_grant_that_crosses_a_cancellation_is_for_nobody_else)
+{
+    crossing_t crossing = {0};
+    profile_t profile;
+    shards_options_t options = {
+        .limits = {.models_max = 1, .gpus_max = 1, .tasks_max = 8, .batch_max = 8},
+        .tags_max = 8,
+        .shard_count = 1,
+        .policy = "deferred",
+        .turn = match_amidst,
+        .sink = note_deadline,
+        .ctx = &crossing,
+    };
+    cr_assert_eq(profile_from_line(&profile, MS, MS, 8, NULL), STATUS_OK);
+    cr_assert_eq(shards_create(&options, &crossing.shards, NULL), STATUS_OK);
+    cr_assert_eq(shards_add_model(crossing.shards, 0, 0, &profile, NULL, NULL), STATUS_OK);
+    cr_assert_eq(shards_add_gpu(crossing.shards, 0, 0), STATUS_OK);
+    sched_task_t first = {.tag = 1, .deadline_ns = 6 * MS};
+    cr_assert_eq(shards_submit(crossing.shards, 0, &first), STATUS_OK);
+    shards_step(crossing.shards, 0);
+    cr_expect_eq(crossing.grants, 0, "it is ready at 3 ms, when two rows would just make it");
+    crossing.order_ns = 3 * MS;
+    sched_task_t second = {.tag = 2, .arrival_ns = 3 * MS, .deadline_ns = 9 * MS};
+    cr_assert_eq(shards_cancel(crossing.shards, 0, 1), STATUS_OK);
+    cr_assert_eq(shards_submit(crossing.shards, 0, &second), STATUS_OK);
+    cr_expect_eq(shards_step(crossing.shards, 3 * MS), 6 * MS);
+    cr_expect_eq(crossing.grants, 0);
+    shards_stats_t stats;
+    shards_stats(crossing.shards, &stats);
+    cr_expect_eq(stats.unused, 1);
+    shards_step(crossing.shards, 6 * MS);
+    cr_expect_eq(crossing.grants, 1);
+    cr_expect_eq(crossing.granted_deadline_ns, second.deadline_ns);
+    shards_destroy(crossing.shards);
 }
 
 Test(lockstep, what_cannot_be_is_refused)
