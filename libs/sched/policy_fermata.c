@@ -103,8 +103,8 @@ static const double DISPERSION_TAU_MS = 5000;
 static const double INTERVAL_LEAST_MS = 50;
 /* How fast a backlog goes: batches end evenly, so twice as fast as if they ended at random. */
 static const double DRAIN = 2;
-/* Where all have their turns in time so many of the GPUs may be busy, less what bursts want in the worst moments; chance finds the rest. */
-static const double TURNS_USE = 0.9;
+/* Where one model is alone with its own batches, which are in step, no more of the GPUs may be busy because all have their turns in time. */
+static const double TURNS_ALONE = 0.9;
 /* What is wanted beyond the rates in the worst moments is so many standard deviations. */
 static const double SWINGS = 3;
 /* What is started early because of losses yields to bursts: it is divided by 1 and so many times the part by which the use swings. */
@@ -443,10 +443,17 @@ static double worst_swing(const fermata_t *state)
     return SWINGS * swing_bursts(&state->swing);
 }
 
-/* How many GPUs may be busy where all have their turns. */
-static double turns_use(const fermata_t *state, uint32_t gpus)
+/* How far one model is alone with its own batches: 0 where two alike contend, or more. */
+static double alone(double contending)
 {
-    return TURNS_USE * gpus - worst_swing(state);
+    return fmax(0, (ALONE_MOST / contending - 1) / (ALONE_MOST - 1));
+}
+
+/* How many GPUs may be busy where all have their turns; chance finds the rest. */
+static double turns_use(const fermata_t *state, uint32_t gpus, double contending)
+{
+    double part = FULL - (FULL - TURNS_ALONE) * alone(contending);
+    return part * gpus - worst_swing(state);
 }
 
 /*
@@ -459,7 +466,7 @@ static double room(const fermata_t *state, const fluid_models_t *models, uint32_
                    const fluid_state_t *held)
 {
     double worst = worst_swing(state);
-    double free_use = worst > 0 ? 0 : FREE_USE * gpus, turns = turns_use(state, gpus);
+    double free_use = worst > 0 ? 0 : FREE_USE * gpus, turns = turns_use(state, gpus, held->models);
     double over = fmax(0, 1 - (held->use + worst) / gpus);
     fears_t before = fears(state, models, gpus, held, 0, over);
     double most = fluid_early(models, FULL * gpus - worst);
@@ -496,7 +503,7 @@ static double spend_on_latency(const fermata_t *state, const fluid_models_t *mod
     double early = fluid_early(models, budget);
     set_at_once(models, held->slack);
     double use = fluid_state(models, early).use;
-    if (use <= turns_use(state, gpus) && fluid_all_have_turns(models, gpus, early, held->slack))
+    if (use <= turns_use(state, gpus, held->models) && fluid_all_have_turns(models, gpus, early, held->slack))
         return fmax(budget, use);
     set_at_once(models, 0);
     return budget;
@@ -594,8 +601,7 @@ static double blocked(const fluid_models_t *models, double slack)
 /* How far batches are in step, so that chance does not tell when GPUs are busy: 0 with many models. */
 static double in_step(double contending, double suffers)
 {
-    double alone = fmax(0, (ALONE_MOST / contending - 1) / (ALONE_MOST - 1));
-    return IN_STEP / contending + suffers * alone;
+    return IN_STEP / contending + suffers * alone(contending);
 }
 
 /* GPUs that may be busy because of what was lost or is about to be. Bursts take away from what chance's account is given; those that

@@ -311,6 +311,23 @@ Test(simulation, fermata_is_as_quick_as_eager_with_hardly_a_request)
         expect_as_quick_as_eager(cases[i].zoo, cases[i].gpus, cases[i].rate_rps, 200);
 }
 
+/* Each of three has its turn in time whatever chance does, and none of them is alone with its own batches: nearly all of what is idle
+ * is spent. */
+Test(simulation, fermata_is_as_quick_as_eager_where_all_have_their_turns)
+{
+    static const double rates_rps[] = {350, 450, 550};
+    for (unsigned i = 0; i < sizeof rates_rps / sizeof *rates_rps; i++) {
+        answers_t fermata = answers_of("taking_turns", 3, "fermata", rates_rps[i], 20),
+                  eager = answers_of("taking_turns", 3, "eager", rates_rps[i], 20);
+        cr_expect_leq(fermata.p50_ms, (i < 2 ? 1.15 : 1.25) * eager.p50_ms, "%.0f/s: p50 %.1f, eager %.1f ms",
+                      rates_rps[i], fermata.p50_ms, eager.p50_ms);
+        cr_expect_leq(fermata.p99_ms, 1.1 * eager.p99_ms, "%.0f/s: p99 %.1f, eager %.1f ms", rates_rps[i],
+                      fermata.p99_ms, eager.p99_ms);
+        cr_expect_lt((double)fermata.lost, 0.001 * 20 * rates_rps[i], "%.0f/s: %lu lost", rates_rps[i],
+                     fermata.lost);
+    }
+}
+
 /* A long batch takes for longer than the short model can wait. Long ones are held, so that they are few; the short are in nobody's way. */
 Test(simulation, fermata_answers_at_once_who_is_in_nobodys_way)
 {
