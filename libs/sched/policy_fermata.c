@@ -124,8 +124,11 @@ static const double ARRIVALS_LEAST = 0.05;
 /* Starting early is worth it where requests of the shortest slack are shut out so many times as often as while all are held. And where
  * hardly a GPU is busy, if no more than so many times as many are lost by it. */
 static const double SHUT_OUT_LESS = 0.7, FREE_LOSSES = 1.1;
-/* Rates are never known exactly: beyond so much of the GPUs, less what bursts want in the worst moments, nothing is planned to be busy. */
+/* Rates are never known exactly: so much of the GPUs, less what bursts want in the worst moments, is all that may be busy. */
 static const double FULL = 0.98;
+/* But a plan knows of no batch that waits for a GPU and grows meanwhile, at last to what it is at frontrun: where waiting does no harm it
+ * may want so large a part of what is left then besides. */
+static const double GROWN = 0.7;
 enum { ROOM_STEPS = 40 };
 
 /* Fast path */
@@ -449,11 +452,25 @@ static double alone(double contending)
     return fmax(0, (ALONE_MOST / contending - 1) / (ALONE_MOST - 1));
 }
 
-/* How many GPUs may be busy where all have their turns; chance finds the rest. */
-static double turns_use(const fermata_t *state, uint32_t gpus, double contending)
+/* How many GPUs may be planned to be busy where waiting does no harm: the batches of one model alone are in step, and do not wait for
+ * each other. */
+static double planned_use(const fermata_t *state, uint32_t gpus, const fluid_state_t *held)
 {
-    double part = FULL - (FULL - TURNS_ALONE) * alone(contending);
-    return part * gpus - worst_swing(state);
+    double full = FULL * gpus - worst_swing(state);
+    return full + GROWN * fmax(0, full - held->use) * (1 - alone(held->models));
+}
+
+/* And because all have their turns; chance finds the rest. */
+static double turns_use(const fermata_t *state, uint32_t gpus, const fluid_state_t *held)
+{
+    return planned_use(state, gpus, held) - (FULL - TURNS_ALONE) * gpus * alone(held->models);
+}
+
+/* From one step to the next, and not past `full`. */
+static double step_down(double early, double full)
+{
+    double next = (ceil(early * ROOM_STEPS - 1e-6) - 1) / ROOM_STEPS;
+    return early > full && next < full ? full : next;
 }
 
 /*
@@ -466,19 +483,20 @@ static double room(const fermata_t *state, const fluid_models_t *models, uint32_
                    const fluid_state_t *held)
 {
     double worst = worst_swing(state);
-    double free_use = worst > 0 ? 0 : FREE_USE * gpus, turns = turns_use(state, gpus, held->models);
+    double free_use = worst > 0 ? 0 : FREE_USE * gpus, turns = turns_use(state, gpus, held);
     double over = fmax(0, 1 - (held->use + worst) / gpus);
     fears_t before = fears(state, models, gpus, held, 0, over);
-    double most = fluid_early(models, FULL * gpus - worst);
-    for (int step = (int)ceil(most * ROOM_STEPS); step > 0; step--) {
-        double early = fmin(most, (double)step / ROOM_STEPS);
+    double full = fluid_early(models, FULL * gpus - worst);
+    for (double early = fluid_early(models, planned_use(state, gpus, held)); early > 0;
+         early = step_down(early, full)) {
         fluid_state_t at = fluid_state(models, early);
         fears_t now = fears(state, models, gpus, &at, early, over);
         bool shut_out_less = before.out > state->room && now.out <= SHUT_OUT_LESS * before.out &&
                              (now.missed <= before.missed ||
                               (at.use <= turns && fluid_all_have_turns(models, gpus, early, at.slack)));
         bool loses_no_more = fmax(now.missed, now.out) <= FREE_LOSSES * fmax(before.missed, before.out);
-        if (now.missed <= state->room || shut_out_less || (at.use <= free_use && loses_no_more) ||
+        if ((early <= full && now.missed <= state->room) || shut_out_less ||
+            (at.use <= free_use && loses_no_more) ||
             (at.use <= turns && fluid_all_have_turns(models, gpus, early, 0)))
             return at.use;
     }
@@ -503,7 +521,7 @@ static double spend_on_latency(const fermata_t *state, const fluid_models_t *mod
     double early = fluid_early(models, budget);
     set_at_once(models, held->slack);
     double use = fluid_state(models, early).use;
-    if (use <= turns_use(state, gpus, held->models) && fluid_all_have_turns(models, gpus, early, held->slack))
+    if (use <= turns_use(state, gpus, held) && fluid_all_have_turns(models, gpus, early, held->slack))
         return fmax(budget, use);
     set_at_once(models, 0);
     return budget;
@@ -647,7 +665,7 @@ static plan_t plan(fermata_t *state, const fluid_models_t *models, uint32_t gpus
     state->early = all.early;
     if (held.use > 0) {
         double leads = spend_on_leads(state, models, gpus, held.use, budget);
-        all.needed = (needed + leads) / (budget + leads);
+        all.needed = fmin(1, (needed + leads) / fmin(budget + leads, gpus));
     }
     return all;
 }
