@@ -446,6 +446,12 @@ static double worst_swing(const fermata_t *state)
     return SWINGS * swing_bursts(&state->swing);
 }
 
+/* How many GPUs may be busy so that bursts find the rest. */
+static double full_use(const fermata_t *state, uint32_t gpus)
+{
+    return FULL * gpus - worst_swing(state);
+}
+
 /* How far one model is alone with its own batches: 0 where two alike contend, or more. */
 static double alone(double contending)
 {
@@ -456,7 +462,7 @@ static double alone(double contending)
  * each other. */
 static double planned_use(const fermata_t *state, uint32_t gpus, const fluid_state_t *held)
 {
-    double full = FULL * gpus - worst_swing(state);
+    double full = full_use(state, gpus);
     return full + GROWN * fmax(0, full - held->use) * (1 - alone(held->models));
 }
 
@@ -486,7 +492,7 @@ static double room(const fermata_t *state, const fluid_models_t *models, uint32_
     double free_use = worst > 0 ? 0 : FREE_USE * gpus, turns = turns_use(state, gpus, held);
     double over = fmax(0, 1 - (held->use + worst) / gpus);
     fears_t before = fears(state, models, gpus, held, 0, over);
-    double full = fluid_early(models, FULL * gpus - worst);
+    double full = fluid_early(models, full_use(state, gpus));
     for (double early = fluid_early(models, planned_use(state, gpus, held)); early > 0;
          early = step_down(early, full)) {
         fluid_state_t at = fluid_state(models, early);
