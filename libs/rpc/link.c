@@ -190,7 +190,8 @@ static void link_deliver(rpc_actor_t *actor)
     rpc_link_t *link = container_of(actor, rpc_link_t, actor);
     pthread_mutex_lock(&link->lock);
     actor->scheduled = false;
-    bool tick = link->tick, closing = link->close_wanted;
+    bool tick = link->tick && link->armed == 0; /* else it is from before the timer was set anew */
+    bool closing = link->close_wanted;
     link->tick = false;
     pthread_mutex_unlock(&link->lock);
     if (closing)

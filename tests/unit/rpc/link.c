@@ -2,6 +2,7 @@
 #include "support.h"
 
 #include <stdio.h>
+#include <time.h>
 
 #define CHAT "/test.Chat/Chat"
 
@@ -10,11 +11,11 @@ enum { PAUSES = 5 };
 typedef struct {
     rig_t rig;
     rpc_link_t *link;
-    int ups, downs, connectings, closes, opens, server_opens;
+    int ups, downs, connectings, closes, opens, server_opens, refusals;
     rpc_code_t code;
     char text[128], address[64];
     int64_t down_ns, up_ns;
-    int64_t pause_ns[PAUSES]; /* from the end of each try to the begin of the next */
+    int64_t pause_ns[PAUSES]; /* from each refusal to the begin of the next try; 0: none yet */
 } life_t;
 
 static void on_state(rpc_link_t *link, void *arg, rpc_link_state_t state, rpc_code_t code, const char *text)
@@ -22,8 +23,8 @@ static void on_state(rpc_link_t *link, void *arg, rpc_link_state_t state, rpc_co
     (void)link;
     life_t *life = arg;
     if (state == RPC_LINK_CONNECTING) {
-        if (life->downs > 0 && life->downs <= PAUSES)
-            life->pause_ns[life->downs - 1] = clock_now_ns() - life->down_ns;
+        if (life->refusals > 0 && life->refusals <= PAUSES && life->code == RPC_UNIMPLEMENTED)
+            life->pause_ns[life->refusals - 1] = clock_now_ns() - life->down_ns;
         life->connectings++;
     }
     if (state == RPC_LINK_UP) {
@@ -32,6 +33,7 @@ static void on_state(rpc_link_t *link, void *arg, rpc_link_state_t state, rpc_co
     }
     if (state == RPC_LINK_DOWN) {
         life->downs++;
+        life->refusals += code == RPC_UNIMPLEMENTED;
         life->code = code;
         life->down_ns = clock_now_ns();
         strncpy(life->text, text, sizeof life->text - 1);
@@ -152,11 +154,25 @@ Test(link, refusals_are_met_with_growing_pauses)
     life_serve(&life, NULL, false);
     rig_client(&life.rig, NULL);
     life_link(&life);
-    rig_until(&life.rig, life.code == RPC_UNIMPLEMENTED);
-    rig_until(&life.rig, life.connectings > PAUSES);
+    rig_until(&life.rig, life.pause_ns[PAUSES - 1] != 0);
     for (int i = 0; i < PAUSES; i++) /* 20, 40, 80, 160, 320 ms, and a quarter more or less */
         cr_expect_geq(life.pause_ns[i], 15 * NS_PER_MS << i, "%d: %ld us", i,
                       (long)(life.pause_ns[i] / NS_PER_US));
+    life_end(&life);
+}
+
+/* The refusal and the tick that would have gone on trying are both there when the thread comes to it. */
+Test(link, a_refusal_that_is_heard_late_is_met_with_a_pause_as_well)
+{
+    life_t life = {0};
+    rig_init(&life.rig);
+    life_serve(&life, NULL, false);
+    rig_client(&life.rig, NULL);
+    life_link(&life);
+    rig_until(&life.rig, life.pause_ns[0] != 0);
+    nanosleep(&(struct timespec){.tv_nsec = 300 * NS_PER_MS}, NULL);
+    rig_until(&life.rig, life.pause_ns[1] != 0);
+    cr_expect_geq(life.pause_ns[1], 30 * NS_PER_MS, "%ld us", (long)(life.pause_ns[1] / NS_PER_US));
     life_end(&life);
 }
 
