@@ -212,9 +212,9 @@ class UpTest(unittest.TestCase):
 
     def test_a_service_that_never_gets_ready(self):
         self.fake("gateway", "#!/bin/sh\nexec sleep 1000\n")
-        up = Up(self.folder, "--ready-timeout", "300ms")
+        up = Up(self.folder, "--ready-timeout", "4s")
         self.assertEqual(up.end(), 1)
-        self.assertRegex(up.said, r"not ready within 300ms: gateway-0 \(pid \d+\) has not printed its ready line")
+        self.assertRegex(up.said, r"not ready within 4s: gateway-0 \(pid \d+\) has not printed its ready line")
 
     def test_a_model_that_never_gets_ready(self):
         self.fake("gateway", GATEWAY, models=[{"name": "slow", "version": "1", "state": "LOADING"}])
