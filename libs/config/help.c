@@ -1,13 +1,12 @@
 /* --help, from the table. */
 #include "config/config.h"
 
-#include "base/strbuf.h"
+#include "base/wrap.h"
 #include "config/options.h"
 
 #include <string.h>
 
-/* As wide as the narrowest terminal that people have. */
-enum { TEXT_COLUMN = 34, WIDTH = 80, HELP_MAX_BYTES = 1 << 20 };
+enum { TEXT_COLUMN = 34, HELP_MAX_BYTES = 1 << 20 };
 
 static const char *metavar_of(const config_option_t *option)
 {
@@ -20,53 +19,10 @@ static const char *metavar_of(const config_option_t *option)
     return option->metavar ? option->metavar : by_type[option->type];
 }
 
-static void put_column(strbuf_t *out, size_t from, size_t to)
-{
-    for (; from < to; from++)
-        strbuf_putc(out, ' ');
-}
-
-/* Words of text, from column indent, wrapped at WIDTH. *column is where the cursor is. */
-static void put_wrapped(strbuf_t *out, const char *text, size_t indent, size_t *column)
-{
-    while (*text != '\0') {
-        size_t word = strcspn(text, " ");
-        bool first = *column == indent;
-        if (!first && *column + 1 + word > WIDTH) {
-            strbuf_putc(out, '\n');
-            put_column(out, 0, indent);
-            *column = indent;
-            first = true;
-        }
-        if (!first)
-            strbuf_putc(out, ' ');
-        strbuf_append(out, text, word);
-        *column += word + !first;
-        text += word;
-        text += strspn(text, " ");
-    }
-}
-
 static void put_paragraph(strbuf_t *out, const char *text)
 {
     size_t column = 0;
-    put_wrapped(out, text, 0, &column);
-    strbuf_putc(out, '\n');
-}
-
-static void put_entry(strbuf_t *out, const char *flag, const char *help, const char *details)
-{
-    size_t start = out->len_bytes;
-    strbuf_printf(out, "  %s", flag);
-    size_t column = out->len_bytes - start;
-    if (column + 2 > TEXT_COLUMN) {
-        strbuf_putc(out, '\n');
-        column = 0;
-    }
-    put_column(out, column, TEXT_COLUMN);
-    column = TEXT_COLUMN;
-    put_wrapped(out, help, TEXT_COLUMN, &column);
-    put_wrapped(out, details, TEXT_COLUMN, &column);
+    wrap_words(out, text, 0, &column);
     strbuf_putc(out, '\n');
 }
 
@@ -99,7 +55,7 @@ static void put_option(strbuf_t *out, const config_option_t *option)
     else if (option->def && *option->def != '\0')
         strbuf_printf(&details, "default %s; ", option->def);
     strbuf_printf(&details, "%s)", env);
-    put_entry(out, flag.data, option->help, details.data);
+    wrap_entry(out, flag.data, TEXT_COLUMN, option->help, details.data);
     strbuf_dispose(&flag);
     strbuf_dispose(&details);
 }
@@ -133,9 +89,10 @@ char *config_help_text(const config_schema_t *schema)
     put_paragraph(&out, schema->summary);
     put_groups(&out, schema);
     strbuf_puts(&out, "\nGeneral:\n");
-    put_entry(&out, "--config FILE", "YAML file with these options (keys with _ for -).", "(FERMATA_CONFIG)");
-    put_entry(&out, "--help", "Show this and exit.", "");
-    put_entry(&out, "--version", "Show the version and exit.", "");
+    wrap_entry(&out, "--config FILE", TEXT_COLUMN, "YAML file with these options (keys with _ for -).",
+               "(FERMATA_CONFIG)");
+    wrap_entry(&out, "--help", TEXT_COLUMN, "Show this and exit.", "");
+    wrap_entry(&out, "--version", TEXT_COLUMN, "Show the version and exit.", "");
     if (schema->epilog)
         strbuf_printf(&out, "\n%s\n", schema->epilog);
     strbuf_putc(&out, '\n');
