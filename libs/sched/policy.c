@@ -1,6 +1,5 @@
 #include "sched/policy.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 extern const policy_ops_t policy_fermata_ops, policy_deferred_ops, policy_eager_ops, policy_timeout_ops,
@@ -51,86 +50,12 @@ const policy_ops_t *policy_find(const char *name)
     return NULL;
 }
 
-static int param_index(const policy_ops_t *ops, const char *key, size_t len)
-{
-    for (int i = 0; ops->params && ops->params[i].name; i++) {
-        if (strlen(ops->params[i].name) == len && strncmp(ops->params[i].name, key, len) == 0)
-            return i;
-    }
-    return -1;
-}
-
-static bool parse_choice(const policy_param_t *param, const char *text, size_t len, double *value)
-{
-    for (int i = 0; param->choices[i]; i++) {
-        if (strlen(param->choices[i]) == len && strncmp(param->choices[i], text, len) == 0) {
-            *value = i;
-            return true;
-        }
-    }
-    return false;
-}
-
-static bool parse_value(const policy_param_t *param, const char *text, size_t len, double *value)
-{
-    char *end;
-    if (param->choices)
-        return parse_choice(param, text, len, value);
-    double v = strtod(text, &end);
-    if (len == 0 || end != text + len || !(v >= param->least && v <= param->most))
-        return false;
-    *value = v;
-    return true;
-}
-
-/* What was given belongs to what was chosen. */
-static status_t check_given(const policy_ops_t *ops, const double *values, uint32_t given, err_t *err)
-{
-    for (int i = 0; ops->params && ops->params[i].name; i++) {
-        const policy_param_t *param = &ops->params[i];
-        if (!(given >> i & 1) || !param->only_with)
-            continue;
-        int with = param_index(ops, param->only_with, strlen(param->only_with));
-        if (values[with] != param->only_with_choice)
-            return err_set(err, STATUS_INVALID_ARGUMENT, "policy %s: '%s' goes with %s=%s, not with %s=%s",
-                           ops->name, param->name, param->only_with,
-                           ops->params[with].choices[(int)param->only_with_choice], param->only_with,
-                           ops->params[with].choices[(int)values[with]]);
-    }
-    return STATUS_OK;
-}
-
-status_t policy_parse(const policy_ops_t *ops, const char *text, double values[POLICY_PARAMS_MAX], err_t *err)
-{
-    uint32_t given = 0;
-    for (int i = 0; ops->params && ops->params[i].name; i++)
-        values[i] = ops->params[i].preset;
-    while (text && *text) {
-        size_t len = strcspn(text, ",");
-        size_t key_len = strcspn(text, "=,");
-        int i = param_index(ops, text, key_len);
-        if (i < 0 || key_len == len)
-            return err_set(err, STATUS_INVALID_ARGUMENT,
-                           "policy %s has no parameter '%.*s' that is given as key=value", ops->name,
-                           (int)len, text);
-        if (given >> i & 1)
-            return err_set(err, STATUS_INVALID_ARGUMENT, "policy %s: '%s' is given twice", ops->name,
-                           ops->params[i].name);
-        if (!parse_value(&ops->params[i], text + key_len + 1, len - key_len - 1, &values[i]))
-            return err_set(err, STATUS_INVALID_ARGUMENT, "policy %s: bad value in '%.*s'", ops->name,
-                           (int)len, text);
-        given |= UINT32_C(1) << i;
-        text += len + (text[len] == ',');
-    }
-    return check_given(ops, values, given, err);
-}
-
 /* Whether it stops batches at all with these parameters, where they can be stopped. */
 static bool policy_stops(const policy_ops_t *ops, const double values[POLICY_PARAMS_MAX])
 {
     if (!ops->stop_param)
         return ops->preempts;
-    return values[param_index(ops, ops->stop_param, strlen(ops->stop_param))] > 0;
+    return values[policy_param(ops, ops->stop_param) - ops->params] > 0;
 }
 
 void policy_start(policy_t *policy, const policy_ops_t *ops, const double values[POLICY_PARAMS_MAX])

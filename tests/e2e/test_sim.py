@@ -54,6 +54,10 @@ def test_arrivals_and_networks(sim, tmp_path, arrivals, net):
     assert abs(result["goodput_rps"] - result["offered_rps"] * (1 - result["bad_rate"])) < 1
 
 
+def test_policies_say_what_they_take(sim):
+    assert "\n  spare=latency           what idle GPUs are for" in sim("policies")
+
+
 def table(path):
     header, *rows = [line.split(",") for line in path.read_text().splitlines()]
     return [dict(zip(header, row)) for row in rows]
@@ -137,7 +141,7 @@ def test_a_profile_says_how_many_gpus(sim, tmp_path, bin_dir):
 
 @pytest.mark.parametrize("command, told", [
     ("gpuz", "there is no command gpuz, did you mean gpus?"),
-    ("nothing", "'nothing' is none of run, goodput, bound, gpus, trace, scenario, mode"),
+    ("nothing", "'nothing' is none of run, goodput, bound, gpus, trace, scenario, policies, mode"),
     ("", "a command is missing"),
     ("run --modelz x", "there is no option modelz, did you mean models?"),
     ("run --rate", "--rate needs a value"),

@@ -3,6 +3,7 @@
  */
 #include "job.h"
 #include "mode.h"
+#include "policies.h"
 #include "report.h"
 #include "scenario.h"
 #include "sim/trace.h"
@@ -140,6 +141,8 @@ static status_t dispatch(const options_t *options, err_t *err)
     case COMMAND_TRACE:
         return trace_write_synthetic(options->out_path, options->functions, options->minutes, options->seed,
                                      err);
+    case COMMAND_POLICIES:
+        return policies_print(err);
     default:
         return perform(options, err);
     }

@@ -103,6 +103,7 @@ static const char help[] =
     "       fermata-sim trace --out FILE.csv [--functions N] [--minutes N] [--seed K]\n"
     "       fermata-sim scenario NAME|--all [--dir DIR] [--resume FILE]\n"
     "                            [--out FILE.md] [--threads N]\n"
+    "       fermata-sim policies\n"
     "       fermata-sim mode --help\n"
     "\n"
     "Simulates a cluster of GPUs under the scheduling core that the service runs.\n"
@@ -116,6 +117,7 @@ static const char help[] =
     "           trace\n"
     "  scenario a named experiment, as Markdown; with --out also its figure, beside\n"
     "           the file\n"
+    "  policies what each does, and its parameters\n"
     "  mode     one device under an execution mode\n"
     "\n"
     "  --models FILE        CSV or YAML of the models, as `fermata plan` reads and\n"
@@ -130,7 +132,7 @@ static const char help[] =
     "  --timeout-fraction F the models' timeout as a part of their SLO (policy\n"
     "                       timeout)\n"
     "  --policy NAME        one of those below (default: the first)\n"
-    "  --params K=V,...     the policy's parameters\n"
+    "  --params K=V,...     the policy's parameters (see fermata-sim policies)\n"
     "  --switch AT_S,POLICY another policy from then on\n"
     "  --rate R             requests/s of all models together (run, gpus; default:\n"
     "                       the sum of the file's column rate)\n"
@@ -364,8 +366,9 @@ static status_t unknown_option(const char *word, err_t *err)
 
 static status_t parse_command(const char *word, command_t *command, err_t *err)
 {
-    static const char *const words[] = {"run", "goodput", "bound", "gpus", "scenario", "trace", "mode", NULL};
-    for (unsigned i = 0; i <= COMMAND_TRACE; i++) {
+    static const char *const words[] = {"run",   "goodput",  "bound", "gpus", "scenario",
+                                        "trace", "policies", "mode",  NULL};
+    for (unsigned i = 0; i <= COMMAND_POLICIES; i++) {
         if (strcmp(word, words[i]) == 0) {
             *command = (command_t)i;
             return STATUS_OK;
@@ -374,11 +377,14 @@ static status_t parse_command(const char *word, command_t *command, err_t *err)
     return suggest_name(word, words)
                ? bad_word("command", word, words, err)
                : err_set(err, STATUS_INVALID_ARGUMENT,
-                         "'%.60s' is none of run, goodput, bound, gpus, trace, scenario, mode", word);
+                         "'%.60s' is none of run, goodput, bound, gpus, trace, scenario, policies, mode",
+                         word);
 }
 
 static status_t check_needed(const options_t *options, err_t *err)
 {
+    if (options->command == COMMAND_POLICIES)
+        return STATUS_OK;
     if (options->command == COMMAND_TRACE)
         return options->out_path ? STATUS_OK : err_set(err, STATUS_INVALID_ARGUMENT, "--out is missing");
     if (options->command == COMMAND_SCENARIO)

@@ -13,6 +13,7 @@ typedef enum {
     COMMAND_GPUS,
     COMMAND_SCENARIO,
     COMMAND_TRACE,
+    COMMAND_POLICIES,
     COMMAND_HELP,
     COMMAND_VERSION,
 } command_t;

@@ -512,3 +512,38 @@ Test(policies, nexus_keeps_to_the_gpus_that_a_model_is_on)
     cr_expect_null(strstr(text, "gpu2 B"), "%s", text);
     play_stop(&play);
 }
+
+/* What is said of each parameter may be given. */
+static void expect_taken(sched_t *sched, const char *policy, const sched_param_t *param)
+{
+    char text[100];
+    cr_expect(param->name && param->help, "%s", policy);
+    for (uint32_t i = 0; param->choices && param->choices[i]; i++) {
+        snprintf(text, sizeof text, "%s=%s", param->name, param->choices[i]);
+        cr_expect_eq(sched_set_policy(sched, 0, policy, text, NULL), STATUS_OK, "%s: %s", policy, text);
+    }
+    const double numbers[] = {param->least, param->preset, param->most};
+    for (uint32_t i = 0; !param->choices && i < 3; i++) {
+        snprintf(text, sizeof text, "%s=%.17g", param->name, numbers[i]);
+        cr_expect_eq(sched_set_policy(sched, 0, policy, text, NULL), STATUS_OK, "%s: %s", policy, text);
+    }
+}
+
+Test(policies, each_says_what_it_does_and_takes)
+{
+    play_t play;
+    sched_param_t param;
+    uint32_t params = 0;
+    play_start(&play, "fermata", NULL, 1);
+    for (uint32_t i = 0; sched_policy_name(i); i++) {
+        cr_expect_not_null(sched_policy_help(i));
+        for (uint32_t j = 0; sched_policy_param(i, j, &param); j++, params++)
+            expect_taken(play.sched, sched_policy_name(i), &param);
+    }
+    cr_expect_gt(params, 20);
+    cr_expect_not(sched_policy_param(2, 0, &param), "eager has none");
+    cr_assert(sched_policy_param(1, 0, &param));
+    cr_expect_str_eq(param.name, "drop");
+    cr_expect_str_eq(param.choices[(int)param.preset], "head");
+    play_stop(&play);
+}
