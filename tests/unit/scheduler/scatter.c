@@ -135,9 +135,8 @@ Test(scatter, what_was_learned_long_ago_refuses_nothing)
     stage_until(&s->stage, gateway_dropped(&s->gateway, 10) != NULL);
     cr_expect_eq(gateway_dropped(&s->gateway, 10)->status, STATUS_DEADLINE_EXCEEDED);
     stage_pass(&s->stage, 1200 * NS_PER_MS); /* more than SCATTER_OLD_NS */
-    int64_t until_ns = clock_now_ns() + HANG_NS;
     for (uint64_t id = 11; !some_granted(s, id, 1, budget_ns); id++) {
-        cr_assert(clock_now_ns() < until_ns);
+        cr_assert_lt(id, 31);
         stage_pass(&s->stage, 100 * NS_PER_MS);
     }
     expect_predicted(s, profile_ns(1));
