@@ -218,6 +218,20 @@ double fluid_erlang_c(uint32_t gpus, double load)
 }
 
 /* Between whole numbers of GPUs its logarithm is taken to be straight. */
+double fluid_fewer(uint32_t of, double chance, uint32_t least)
+{
+    if (least > of)
+        return 1;
+    if (chance >= 1)
+        return 0;
+    double fewer = 0, as_many = pow(1 - chance, of);
+    for (uint32_t n = 0; n < least; n++) {
+        fewer += as_many;
+        as_many *= (double)(of - n) / (n + 1) * chance / (1 - chance);
+    }
+    return fmin(fewer, 1);
+}
+
 double fluid_erlang_c_peaked(uint32_t gpus, double load, double peakedness)
 {
     double fewer = gpus / peakedness, left = load / peakedness;

@@ -88,5 +88,7 @@ void fluid_scale_to(const fluid_models_t *models, double gpus);
 double fluid_erlang_c(uint32_t gpus, double load);
 /* Likewise when what comes varies `peakedness` times as much as a Poisson stream (Hayward: as many times fewer GPUs). */
 double fluid_erlang_c_peaked(uint32_t gpus, double load, double peakedness);
+/* Probability that of so many events, each of this chance, fewer than `least` happen. */
+double fluid_fewer(uint32_t of, double chance, uint32_t least);
 
 #endif

@@ -121,9 +121,13 @@ static const double SHORT_PART = 0.25;
 static const double LOSS_SLOS = 4;
 /* A model that had its last request three time constants ago, or whose requests cannot be served, says nothing of the cluster. */
 static const double ARRIVALS_LEAST = 0.05;
-/* Starting early is worth it where requests of the shortest slack are shut out so many times as often as while all are held. And where
- * hardly a GPU is busy, if no more than so many times as many are lost by it. */
-static const double SHUT_OUT_LESS = 0.7, FREE_LOSSES = 1.1;
+/* Chance tells less of when GPUs are busy where requests come in bursts: of `room` so large a part is given then. */
+static const double BURSTS_ROOM = 0.1;
+/* Starting early is worth it where requests of the shortest slack are shut out so many times as often as while all are held; half of that
+ * where it takes more than may be busy, since then batches grow back while they wait. If that is more than so often while all are held. */
+static const double SHUT_OUT_LESS = 0.7, SHUT_OUT_LESS_GROWN = 0.35, SHUT_OUT_LEAST = 0.0003;
+/* And where hardly a GPU is busy, if no more than so many times as many are lost by it. */
+static const double FREE_LOSSES = 1.1;
 /* Rates are never known exactly: so much of the GPUs, less what bursts want in the worst moments, is all that may be busy. */
 static const double FULL = 0.98;
 /* But a plan knows of no batch that waits for a GPU and grows meanwhile, at last to what it is at frontrun: where waiting does no harm it
@@ -407,6 +411,26 @@ static double none_ends(const fluid_state_t *at, uint32_t gpus, double over, dou
 }
 
 /*
+ * Likewise, as batches do not end by chance: what each GPU runs, found somewhere in its course, ends within the shortest slack as its
+ * length says. Of those ends such a part as makes none_ends() of many is for what waits. A model that can wait no longer may have a batch
+ * to go before; in part up to twice as long. So few models seldom wait for long, and of many one end is not enough.
+ */
+static double too_few_end(const fluid_models_t *models, uint32_t gpus, const fluid_state_t *at, double early,
+                          double over)
+{
+    double ends = 0, wait = 0;
+    for (uint32_t m = 0; m < models->count; m++) {
+        const fluid_model_t *fluid = &model_at(models, m)->fluid;
+        if (!(fluid->rate > 0))
+            continue;
+        double batch = fluid_batch(fluid, early);
+        ends += fluid_use(fluid, batch) / at->use * fmin(1, at->slack / fluid_length(fluid, batch));
+        wait += clip(2 - fluid->slack / at->slack, 0, 1);
+    }
+    return fluid_fewer(gpus, ends * fmin(1, DRAIN * over), (uint32_t)ceil(wait));
+}
+
+/*
  * The chance that they are busy for longer than the shortest slack with batches of others: as one is that takes so long, for the
  * first part of it. A request of that slack is first on whichever ends, so what else waits does not count. Others are those that can wait
  * twice as long, and in part those between: whose own batches shut it out has more of them, and not fewer, if they start early.
@@ -426,7 +450,8 @@ static double shut_out(const fluid_models_t *models, uint32_t gpus, const fluid_
 }
 
 /* What a request of the shortest slack has to fear, as chances: it finds all GPUs busy (Erlang C) and none comes free in time, or they are
- * busy for too long with batches of others. The latter not in bursts, which are together anyway and find the GPUs that others leave. */
+ * busy for too long with batches of others. The latter not in bursts, which are together anyway and find the GPUs that others leave, and
+ * of which more wait for each end. */
 typedef struct {
     double missed, out;
 } fears_t;
@@ -436,7 +461,9 @@ static fears_t fears(const fermata_t *state, const fluid_models_t *models, uint3
 {
     double busy = fluid_erlang_c_peaked(gpus, at->use, fmax(dispersion(state), 1));
     bool bursts = swing_bursts(&state->swing) > 0;
-    return (fears_t){.missed = busy * none_ends(at, gpus, over, at->slack),
+    double late = none_ends(at, gpus, over, at->slack);
+    return (fears_t){.missed =
+                         busy * (bursts ? late : fmin(late, too_few_end(models, gpus, at, early, over))),
                      .out = bursts ? 0 : busy * shut_out(models, gpus, at, early)};
 }
 
@@ -466,43 +493,46 @@ static double planned_use(const fermata_t *state, uint32_t gpus, const fluid_sta
     return full + GROWN * fmax(0, full - held->use) * (1 - alone(held->models));
 }
 
-/* And because all have their turns; chance finds the rest. */
+/* How many of them where nothing but their turns lets all be in time. One alone needs some of them idle besides. */
 static double turns_use(const fermata_t *state, uint32_t gpus, const fluid_state_t *held)
 {
     return planned_use(state, gpus, held) - (FULL - TURNS_ALONE) * gpus * alone(held->models);
 }
 
-/* From one step to the next, and not past `full`. */
-static double step_down(double early, double full)
+/* From one step to the next, and not past `full_early`. */
+static double step_down(double early, double full_early)
 {
     double next = (ceil(early * ROOM_STEPS - 1e-6) - 1) / ROOM_STEPS;
-    return early > full && next < full ? full : next;
+    return early > full_early && next < full_early ? full_early : next;
 }
 
 /*
- * How many GPUs may be busy so that everybody can still wait for one: the most at which all have their turns, or one of the shortest
- * slack misses them with a chance of at most `room`. Or at which it is shut out clearly less often than while all are held, if that was
- * more than `room`, and misses them no more often, or all have their turns but for that: there holding frees no GPU for it, but makes
- * those batches long that it finds the GPUs busy with. Or, with hardly a GPU busy and no bursts, at which hardly more are lost.
+ * How many GPUs may be busy so that everybody can still wait for one: the most at which all have their turns, or, if no more are than
+ * may be, one of the shortest slack finds none in time with a chance of at most `room`, in bursts a tenth of that. Or at which it is
+ * shut out clearly less often than while all are held, if that happens at all, and misses them no more often, or all have their turns
+ * but for that: there holding frees no GPU for it, but makes those batches long that it finds the GPUs busy with. Or, with hardly a GPU
+ * busy and no bursts, at which hardly more are lost.
  */
 static double room(const fermata_t *state, const fluid_models_t *models, uint32_t gpus,
                    const fluid_state_t *held)
 {
-    double worst = worst_swing(state);
+    double worst = worst_swing(state), chance = state->room * (worst > 0 ? BURSTS_ROOM : 1);
     double free_use = worst > 0 ? 0 : FREE_USE * gpus, turns = turns_use(state, gpus, held);
     double over = fmax(0, 1 - (held->use + worst) / gpus);
     fears_t before = fears(state, models, gpus, held, 0, over);
-    double full = fluid_early(models, full_use(state, gpus));
+    double full_early = fluid_early(models, full_use(state, gpus));
     for (double early = fluid_early(models, planned_use(state, gpus, held)); early > 0;
-         early = step_down(early, full)) {
+         early = step_down(early, full_early)) {
         fluid_state_t at = fluid_state(models, early);
         fears_t now = fears(state, models, gpus, &at, early, over);
-        bool shut_out_less = before.out > state->room && now.out <= SHUT_OUT_LESS * before.out &&
+        bool grown = early > full_early;
+        double less = grown ? SHUT_OUT_LESS_GROWN : SHUT_OUT_LESS;
+        bool shut_out_less = before.out > SHUT_OUT_LEAST && now.out <= less * before.out &&
                              (now.missed <= before.missed ||
                               (at.use <= turns && fluid_all_have_turns(models, gpus, early, at.slack)));
-        bool loses_no_more = fmax(now.missed, now.out) <= FREE_LOSSES * fmax(before.missed, before.out);
-        if ((early <= full && now.missed <= state->room) || shut_out_less ||
-            (at.use <= free_use && loses_no_more) ||
+        double lost = fmax(now.missed, now.out);
+        bool loses_no_more = lost <= FREE_LOSSES * fmax(before.missed, before.out);
+        if ((!grown && lost <= chance) || shut_out_less || (at.use <= free_use && loses_no_more) ||
             (at.use <= turns && fluid_all_have_turns(models, gpus, early, 0)))
             return at.use;
     }
@@ -844,12 +874,12 @@ static const policy_param_t fermata_params[] = {
     {.name = "spare",
      .offset = offsetof(fermata_t, spare),
      .choices = spare_words,
-     .help = "what idle GPUs are for: answers come early (latency), or somebody takes them back (release)"},
+     .help = "what idle GPUs are for: answers come early, or somebody takes them back"},
     {.name = "room",
      .offset = offsetof(fermata_t, room),
      .least = 1e-9,
      .most = 0.5,
-     .preset = 0.0003,
+     .preset = 0.002,
      .help = "chance that a request finds no GPU in time by which idle ones are spent on latency",
      .only_with = "spare",
      .only_with_choice = SPARE_LATENCY},
@@ -863,7 +893,7 @@ static const policy_param_t fermata_params[] = {
     {.name = "overload",
      .offset = offsetof(fermata_t, overload),
      .choices = overload_words,
-     .help = "beyond the peak all models lose alike (fair), or the dearest requests go first (total)"},
+     .help = "beyond the peak all models lose alike, or the dearest requests go first"},
     {0},
 };
 

@@ -126,3 +126,16 @@ Test(fluid, all_have_turns_where_there_are_as_many_gpus_as_models)
     cr_expect_not(fluid_all_have_turns(&all, 1, 1, 0));
     cr_expect(fluid_all_have_turns(&all, 2, 1, 0));
 }
+
+/* Of three coins. */
+Test(fluid, fewer_of_many)
+{
+    cr_expect_eq(fluid_fewer(3, 0.5, 0), 0);
+    cr_expect_float_eq(fluid_fewer(3, 0.5, 1), 1.0 / 8, 1e-12);
+    cr_expect_float_eq(fluid_fewer(3, 0.5, 2), 4.0 / 8, 1e-12);
+    cr_expect_float_eq(fluid_fewer(3, 0.5, 3), 7.0 / 8, 1e-12);
+    cr_expect_eq(fluid_fewer(3, 0.5, 4), 1);
+    cr_expect_eq(fluid_fewer(3, 1, 3), 0);
+    cr_expect_eq(fluid_fewer(3, 0, 1), 1);
+    cr_expect_float_eq(fluid_fewer(1000, 0.001, 1), 0.3677, 1e-4);
+}

@@ -295,7 +295,7 @@ Test(simulation, fermata_is_as_quick_as_eager_where_there_is_room)
     } rooms[] = {{"zoo_1080ti", 35, 4062, 5}, {"zoo_a100", 64, 19153, 5},   {"resnet50", 8, 5875, 5},
                  {"mixed_slo", 8, 2400, 5},   {"zoo_cpu", 1, 55, 100},      {"zoo_cpu", 2, 110, 50},
                  {"close_slos", 2, 923, 20},  {"long_batches", 3, 900, 20}, {"two_long", 2, 180, 50},
-                 {"patient", 4, 3500, 10},    {"three_slos", 4, 1633, 20}};
+                 {"patient", 4, 3500, 10},    {"three_slos", 4, 1633, 20},  {"just_short", 4, 240, 50}};
     static const double loads[] = {0.1, 0.2, 0.4, 0.6};
     for (unsigned r = 0; r < sizeof rooms / sizeof *rooms; r++) {
         for (unsigned i = 0; i < 4; i++)
@@ -335,7 +335,7 @@ Test(simulation, fermata_is_as_quick_as_eager_where_all_have_their_turns)
 /* A long batch takes for longer than the short model can wait. Long ones are held, so that they are few; the short are in nobody's way. */
 Test(simulation, fermata_answers_at_once_who_is_in_nobodys_way)
 {
-    static const double rates_rps[] = {30, 45, 60};
+    static const double rates_rps[] = {30, 45, 60, 230, 255, 280};
     for (unsigned i = 0; i < sizeof rates_rps / sizeof *rates_rps; i++) {
         answers_t fermata = answers_of("short_beside_long", 2, "fermata", rates_rps[i], 50),
                   eager = answers_of("short_beside_long", 2, "eager", rates_rps[i], 50);
