@@ -68,6 +68,22 @@ fluid_state_t fluid_state(const fluid_models_t *models, double early)
     return state;
 }
 
+fluid_course_t fluid_course(const fluid_models_t *models, const fluid_state_t *at, double early)
+{
+    fluid_course_t course = {0};
+    for (uint32_t i = 0; i < models->count; i++) {
+        const fluid_model_t *model = model_at(models, i);
+        if (!(model->rate > 0))
+            continue;
+        double batch = fluid_batch(model, early), length = fluid_length(model, batch);
+        double part = fluid_use(model, batch) / at->use, slacks = model->slack / at->slack;
+        course.ends += part * fmin(1, at->slack / length);
+        course.longer += part * fmin(1, slacks - 1) * fmax(0, 1 - at->slack / length);
+        course.rivals += fmax(0, fmin(2 - slacks, 1));
+    }
+    return course;
+}
+
 double fluid_early(const fluid_models_t *models, double gpus)
 {
     if (use_when(models, 1) <= gpus)
@@ -218,6 +234,16 @@ double fluid_erlang_c(uint32_t gpus, double load)
 }
 
 /* Between whole numbers of GPUs its logarithm is taken to be straight. */
+double fluid_erlang_c_peaked(uint32_t gpus, double load, double peakedness)
+{
+    double fewer = gpus / peakedness, left = load / peakedness;
+    if (load >= gpus)
+        return 1;
+    uint32_t whole = (uint32_t)fewer;
+    double above = fluid_erlang_c(whole + 1, left), below = fluid_erlang_c(whole, left);
+    return above > 0 ? exp(log(below) + (log(above) - log(below)) * (fewer - whole)) : 0;
+}
+
 double fluid_fewer(uint32_t of, double chance, uint32_t least)
 {
     if (least > of)
@@ -230,14 +256,4 @@ double fluid_fewer(uint32_t of, double chance, uint32_t least)
         as_many *= (double)(of - n) / (n + 1) * chance / (1 - chance);
     }
     return fmin(fewer, 1);
-}
-
-double fluid_erlang_c_peaked(uint32_t gpus, double load, double peakedness)
-{
-    double fewer = gpus / peakedness, left = load / peakedness;
-    if (load >= gpus)
-        return 1;
-    uint32_t whole = (uint32_t)fewer;
-    double above = fluid_erlang_c(whole + 1, left), below = fluid_erlang_c(whole, left);
-    return above > 0 ? exp(log(below) + (log(above) - log(below)) * (fewer - whole)) : 0;
 }

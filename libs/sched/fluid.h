@@ -60,6 +60,19 @@ typedef struct {
 /* All models when each starts so early. */
 fluid_state_t fluid_state(const fluid_models_t *models, double early);
 
+/* What a GPU is found to run, somewhere in its course, while all are busy. */
+typedef struct {
+    /* Chance that it ends within the shortest slack. */
+    double ends;
+    /* That it does not, and is of models that can wait twice as long, or in part of those between. */
+    double longer;
+    /* The other models, that can wait no longer: each may have a batch that goes before. */
+    double rivals;
+} fluid_course_t;
+
+/* When each starts so early, which leads to that state. */
+fluid_course_t fluid_course(const fluid_models_t *models, const fluid_state_t *at, double early);
+
 /* How early all may start so that their use is at most `gpus`. */
 double fluid_early(const fluid_models_t *models, double gpus);
 

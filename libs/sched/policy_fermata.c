@@ -411,42 +411,21 @@ static double none_ends(const fluid_state_t *at, uint32_t gpus, double over, dou
 }
 
 /*
- * Likewise, as batches do not end by chance: what each GPU runs, found somewhere in its course, ends within the shortest slack as its
- * length says. Of those ends such a part as makes none_ends() of many is for what waits. A model that can wait no longer may have a batch
- * to go before; in part up to twice as long. So few models seldom wait for long, and of many one end is not enough.
+ * As none_ends(), since batches do not end by chance but as their lengths say. Of those ends such a part as makes none_ends() of many is
+ * for what waits. So few models seldom wait for long, and of many one end is not enough.
  */
-static double too_few_end(const fluid_models_t *models, uint32_t gpus, const fluid_state_t *at, double early,
-                          double over)
+static double too_few_end(const fluid_course_t *course, uint32_t gpus, double over)
 {
-    double ends = 0, wait = 0;
-    for (uint32_t m = 0; m < models->count; m++) {
-        const fluid_model_t *fluid = &model_at(models, m)->fluid;
-        if (!(fluid->rate > 0))
-            continue;
-        double batch = fluid_batch(fluid, early);
-        ends += fluid_use(fluid, batch) / at->use * fmin(1, at->slack / fluid_length(fluid, batch));
-        wait += clip(2 - fluid->slack / at->slack, 0, 1);
-    }
-    return fluid_fewer(gpus, ends * fmin(1, DRAIN * over), (uint32_t)ceil(wait));
+    return fluid_fewer(gpus, course->ends * fmin(1, DRAIN * over), (uint32_t)ceil(course->rivals));
 }
 
 /*
- * The chance that they are busy for longer than the shortest slack with batches of others: as one is that takes so long, for the
- * first part of it. A request of that slack is first on whichever ends, so what else waits does not count. Others are those that can wait
- * twice as long, and in part those between: whose own batches shut it out has more of them, and not fewer, if they start early.
+ * The chance that all are busy for longer than the shortest slack with batches of others. A request of that slack is first on whichever
+ * ends, so what else waits does not count. Whose own batches shut it out has more of them, and not fewer, if they start early.
  */
-static double shut_out(const fluid_models_t *models, uint32_t gpus, const fluid_state_t *at, double early)
+static double shut_out(const fluid_course_t *course, uint32_t gpus)
 {
-    double longer = 0;
-    for (uint32_t m = 0; m < models->count; m++) {
-        const fluid_model_t *fluid = &model_at(models, m)->fluid;
-        if (!(fluid->rate > 0))
-            continue;
-        double batch = fluid_batch(fluid, early), length = fluid_length(fluid, batch);
-        double other = fmin(1, fluid->slack / at->slack - 1);
-        longer += other * fluid_use(fluid, batch) * fmax(0, 1 - at->slack / length);
-    }
-    return pow(longer / at->use, gpus);
+    return pow(course->longer, gpus);
 }
 
 /* What a request of the shortest slack has to fear, as chances: it finds all GPUs busy (Erlang C) and none comes free in time, or they are
@@ -460,11 +439,12 @@ static fears_t fears(const fermata_t *state, const fluid_models_t *models, uint3
                      const fluid_state_t *at, double early, double over)
 {
     double busy = fluid_erlang_c_peaked(gpus, at->use, fmax(dispersion(state), 1));
-    bool bursts = swing_bursts(&state->swing) > 0;
     double late = none_ends(at, gpus, over, at->slack);
-    return (fears_t){.missed =
-                         busy * (bursts ? late : fmin(late, too_few_end(models, gpus, at, early, over))),
-                     .out = bursts ? 0 : busy * shut_out(models, gpus, at, early)};
+    if (swing_bursts(&state->swing) > 0)
+        return (fears_t){.missed = busy * late};
+    fluid_course_t course = fluid_course(models, at, early);
+    return (fears_t){.missed = busy * fmin(late, too_few_end(&course, gpus, over)),
+                     .out = busy * shut_out(&course, gpus)};
 }
 
 /* What bursts want beyond the rates in the worst moments, GPUs. */
