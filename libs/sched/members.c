@@ -45,29 +45,12 @@ const char *sched_policy_name(uint32_t index)
 
 const char *sched_policy_help(uint32_t index)
 {
-    const char *name = policy_name(index);
-    return name ? policy_find(name)->help : NULL;
+    return policy_find(policy_name(index))->help;
 }
 
-bool sched_policy_param(uint32_t policy, uint32_t index, sched_param_t *param)
+const sched_param_t *sched_policy_params(uint32_t index)
 {
-    const policy_ops_t *ops = policy_find(policy_name(policy));
-    uint32_t count = 0;
-    while (ops->params && ops->params[count].name)
-        count++;
-    if (index >= count)
-        return false;
-    const policy_param_t *own = &ops->params[index];
-    const policy_param_t *with = own->only_with ? policy_param(ops, own->only_with) : NULL;
-    *param = (sched_param_t){.name = own->name,
-                             .help = own->help,
-                             .choices = own->choices,
-                             .least = own->least,
-                             .most = own->most,
-                             .preset = own->preset,
-                             .with = own->only_with,
-                             .with_choice = with ? with->choices[(int)own->only_with_choice] : NULL};
-    return true;
+    return policy_find(policy_name(index))->params;
 }
 
 /* Models */

@@ -15,19 +15,6 @@
 
 typedef struct policy policy_t;
 
-/* A parameter is a double in the policy's state. With choices (NULL-terminated) it is the index of the word
- * given. */
-typedef struct {
-    const char *name;
-    size_t offset;
-    double least, most, preset;
-    const char *const *choices;
-    const char *help;
-    /* It means something only with this choice of another parameter (NULL: always): given with another one it is refused. */
-    const char *only_with;
-    double only_with_choice;
-} policy_param_t;
-
 /* A running batch that may be stopped for a candidate. */
 typedef struct {
     uint32_t gpu;
@@ -50,7 +37,7 @@ uint32_t policy_batch_at(const shard_t *shard, int64_t now_ns, int64_t free_ns);
 typedef struct {
     const char *name;
     const char *help;
-    const policy_param_t *params; /* ends with a name of NULL; may be NULL */
+    const sched_param_t *params; /* ends with a name of NULL; may be NULL */
     size_t state_bytes, model_bytes, gpu_bytes;
     /* The batch this model would run next. It gives up (shard_give_up) what it will not serve, and leaves no
      * candidate only if the queue is then empty. Vague ones only for SHARD_LATER_GPU. */
@@ -107,9 +94,9 @@ void policy_fill_lanes(policy_t *policy);
 /* The usable GPUs, lowest first; returns how many (at most `most`). */
 uint32_t policy_gpu_ids(const policy_t *policy, uint32_t *ids, uint32_t most);
 
-const policy_ops_t *policy_find(const char *name);                             /* NULL: unknown */
-const char *policy_name(uint32_t index);                                       /* NULL behind the last */
-const policy_param_t *policy_param(const policy_ops_t *ops, const char *name); /* NULL: unknown */
+const policy_ops_t *policy_find(const char *name);                            /* NULL: unknown */
+const char *policy_name(uint32_t index);                                      /* NULL behind the last */
+const sched_param_t *policy_param(const policy_ops_t *ops, const char *name); /* NULL: unknown */
 
 /* Reads "key=value,key=value" over the presets. *values holds one double per parameter. INVALID_ARGUMENT names what is unknown,
  * out of range, given twice, or of another setting than the one chosen. */

@@ -107,7 +107,7 @@ static void clockwork_candidate(policy_t *policy, shard_t *shard, int64_t now_ns
         candidate->latest_ns = candidate->ready_ns;
 }
 
-static const policy_param_t clockwork_params[] = {
+static const sched_param_t clockwork_params[] = {
     {.name = "sizes",
      .offset = offsetof(clockwork_t, sizes),
      .choices = size_words,

@@ -70,7 +70,7 @@ static int64_t deferred_tick(policy_t *policy, int64_t now_ns)
     return now_ns + INT64_C(100000000);
 }
 
-static const policy_param_t deferred_params[] = {
+static const sched_param_t deferred_params[] = {
     {.name = "drop", .offset = offsetof(deferred_t, drop), .choices = drop_words, .help = "heads to give up"},
     {0},
 };

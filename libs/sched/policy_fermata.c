@@ -839,7 +839,7 @@ static int64_t fermata_tick(policy_t *policy, int64_t now_ns)
         .help = text                                                                                       \
     }
 
-static const policy_param_t fermata_params[] = {
+static const sched_param_t fermata_params[] = {
     PARAM(rate_tau_ms, 10, 1e5, 1000, "time constant of the rates"),
     PARAM(loss_tau_ms, 10, 1e6, 10000, "time constant of the losses"),
     PARAM(kappa, 0, 2, 0.9, "part of the planned batch below which heads are given up"),
@@ -862,7 +862,7 @@ static const policy_param_t fermata_params[] = {
      .preset = 0.002,
      .help = "chance that a request finds no GPU in time by which idle ones are spent on latency",
      .only_with = "spare",
-     .only_with_choice = SPARE_LATENCY},
+     .only_with_choice = "latency"},
     PARAM(scarce, 1, 1e9, 2,
           "of the chance that all GPUs are busy: how far heads are given up for larger batches"),
     PARAM(silence_limit, 1, 1e9, 2.2,

@@ -138,7 +138,7 @@ static int64_t nexus_tick(policy_t *policy, int64_t now_ns)
     return now_ns + (epoch_ns < 1000000000 ? epoch_ns : 1000000000);
 }
 
-static const policy_param_t nexus_params[] = {
+static const sched_param_t nexus_params[] = {
     {.name = "epoch_s",
      .offset = offsetof(nexus_t, epoch_s),
      .least = 0.01,

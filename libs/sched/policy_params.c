@@ -16,13 +16,13 @@ static int param_index(const policy_ops_t *ops, const char *key, size_t len)
     return -1;
 }
 
-const policy_param_t *policy_param(const policy_ops_t *ops, const char *name)
+const sched_param_t *policy_param(const policy_ops_t *ops, const char *name)
 {
     int i = param_index(ops, name, strlen(name));
     return i < 0 ? NULL : &ops->params[i];
 }
 
-static bool parse_choice(const policy_param_t *param, const char *text, size_t len, double *value)
+static bool parse_choice(const sched_param_t *param, const char *text, size_t len, double *value)
 {
     for (int i = 0; param->choices[i]; i++) {
         if (strlen(param->choices[i]) == len && strncmp(param->choices[i], text, len) == 0) {
@@ -33,7 +33,7 @@ static bool parse_choice(const policy_param_t *param, const char *text, size_t l
     return false;
 }
 
-static bool parse_value(const policy_param_t *param, const char *text, size_t len, double *value)
+static bool parse_value(const sched_param_t *param, const char *text, size_t len, double *value)
 {
     char *end;
     if (param->choices)
@@ -72,7 +72,7 @@ static status_t no_param(const policy_ops_t *ops, const char *text, size_t len, 
                    told(len), text, names.text);
 }
 
-static status_t bad_value(const policy_ops_t *ops, const policy_param_t *param, const char *text, size_t len,
+static status_t bad_value(const policy_ops_t *ops, const sched_param_t *param, const char *text, size_t len,
                           err_t *err)
 {
     names_t names = {"", 0};
@@ -89,15 +89,14 @@ static status_t bad_value(const policy_ops_t *ops, const policy_param_t *param, 
 static status_t check_given(const policy_ops_t *ops, const double *values, uint32_t given, err_t *err)
 {
     for (int i = 0; ops->params && ops->params[i].name; i++) {
-        const policy_param_t *param = &ops->params[i];
+        const sched_param_t *param = &ops->params[i];
         if (!(given >> i & 1) || !param->only_with)
             continue;
-        int with = param_index(ops, param->only_with, strlen(param->only_with));
-        if (values[with] != param->only_with_choice)
+        const sched_param_t *with = policy_param(ops, param->only_with);
+        const char *chosen = with->choices[(int)values[with - ops->params]];
+        if (strcmp(chosen, param->only_with_choice) != 0)
             return err_set(err, STATUS_INVALID_ARGUMENT, "policy %s: '%s' goes with %s=%s, not with %s=%s",
-                           ops->name, param->name, param->only_with,
-                           ops->params[with].choices[(int)param->only_with_choice], param->only_with,
-                           ops->params[with].choices[(int)values[with]]);
+                           ops->name, param->name, with->name, param->only_with_choice, with->name, chosen);
     }
     return STATUS_OK;
 }

@@ -37,7 +37,7 @@ static bool shepherd_preempts(policy_t *policy, const shard_t *shard, const shar
            policy_batch_at(shard, now_ns, *free_ns) >= state->lambda * running->count;
 }
 
-static const policy_param_t shepherd_params[] = {
+static const sched_param_t shepherd_params[] = {
     {.name = "lambda",
      .offset = offsetof(shepherd_t, lambda),
      .least = 1,

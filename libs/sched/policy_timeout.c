@@ -41,7 +41,7 @@ static void timeout_candidate(policy_t *policy, shard_t *shard, int64_t now_ns, 
                      candidate);
 }
 
-static const policy_param_t timeout_params[] = {
+static const sched_param_t timeout_params[] = {
     {.name = "k_ms", .offset = offsetof(timeout_t, k_ms), .most = 1e6, .help = "wait of the first request"},
     {.name = "fraction",
      .offset = offsetof(timeout_t, fraction),

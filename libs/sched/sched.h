@@ -155,20 +155,21 @@ void sched_destroy(sched_t *sched);
 status_t sched_set_policy(sched_t *sched, int64_t now_ns, const char *name, const char *params, err_t *err);
 /* Name of the i-th policy, NULL behind the last: for --help and error texts. */
 const char *sched_policy_name(uint32_t index);
-/* What it does, in a line. */
+/* What that one does, in a line; of one that there is, as is the next. */
 const char *sched_policy_help(uint32_t index);
 
-/* A parameter of a policy, for --help: a number within least and most, or one of the choices (ends with NULL), of which `preset` is then
- * the index. */
+/* A parameter of a policy: a number within least and most, or one of the choices (ends with NULL), of which `preset` is then the index. */
 typedef struct {
     const char *name, *help;
     const char *const *choices; /* NULL: a number */
     double least, most, preset;
-    const char *with, *with_choice; /* it goes only with this choice of that parameter; NULL: with any */
+    /* It means something only with this choice of another parameter (NULL: always): given with another one it is refused. */
+    const char *only_with, *only_with_choice;
+    size_t offset; /* of its value, a double, in the policy's state */
 } sched_param_t;
 
-/* The index-th one of a policy that there is; false behind the last. */
-bool sched_policy_param(uint32_t policy, uint32_t index, sched_param_t *param);
+/* Those of the i-th policy, for --help: ends with a name of NULL. NULL: it has none. */
+const sched_param_t *sched_policy_params(uint32_t index);
 
 status_t sched_add_model(sched_t *sched, int64_t now_ns, uint32_t model, const profile_t *profile,
                          const sched_model_opts_t *opts, err_t *err);

@@ -27,8 +27,8 @@ static void put_param(const sched_param_t *param, strbuf_t *preset, strbuf_t *de
         strbuf_printf(preset, "%s=%g", param->name, param->preset);
         strbuf_printf(details, "%g to %g", param->least, param->most);
     }
-    if (param->with)
-        strbuf_printf(details, "; with %s=%s", param->with, param->with_choice);
+    if (param->only_with)
+        strbuf_printf(details, "; with %s=%s", param->only_with, param->only_with_choice);
     strbuf_putc(details, ')');
     out->failed |= preset->failed || details->failed;
     wrap_entry(out, preset->data, TEXT_COLUMN, param->help, details->data);
@@ -36,7 +36,6 @@ static void put_param(const sched_param_t *param, strbuf_t *preset, strbuf_t *de
 
 static void put_policy(uint32_t policy, strbuf_t *out)
 {
-    sched_param_t param;
     strbuf_t preset, details;
     size_t column = POLICY_COLUMN;
     strbuf_init(&preset, TEXT_BYTES);
@@ -45,8 +44,8 @@ static void put_policy(uint32_t policy, strbuf_t *out)
     wrap_indent(out, 0, POLICY_COLUMN);
     wrap_words(out, sched_policy_help(policy), POLICY_COLUMN, &column);
     strbuf_putc(out, '\n');
-    for (uint32_t i = 0; sched_policy_param(policy, i, &param); i++)
-        put_param(&param, &preset, &details, out);
+    for (const sched_param_t *param = sched_policy_params(policy); param && param->name; param++)
+        put_param(param, &preset, &details, out);
     strbuf_dispose(&preset);
     strbuf_dispose(&details);
 }

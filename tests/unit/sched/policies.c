@@ -532,18 +532,18 @@ static void expect_taken(sched_t *sched, const char *policy, const sched_param_t
 Test(policies, each_says_what_it_does_and_takes)
 {
     play_t play;
-    sched_param_t param;
     uint32_t params = 0;
     play_start(&play, "fermata", NULL, 1);
     for (uint32_t i = 0; sched_policy_name(i); i++) {
         cr_expect_not_null(sched_policy_help(i));
-        for (uint32_t j = 0; sched_policy_param(i, j, &param); j++, params++)
-            expect_taken(play.sched, sched_policy_name(i), &param);
+        for (const sched_param_t *param = sched_policy_params(i); param && param->name; param++, params++)
+            expect_taken(play.sched, sched_policy_name(i), param);
     }
     cr_expect_gt(params, 20);
-    cr_expect_not(sched_policy_param(2, 0, &param), "eager has none");
-    cr_assert(sched_policy_param(1, 0, &param));
-    cr_expect_str_eq(param.name, "drop");
-    cr_expect_str_eq(param.choices[(int)param.preset], "head");
+    cr_expect_null(sched_policy_params(2), "eager has none");
+    const sched_param_t *drop = sched_policy_params(1);
+    cr_assert_not_null(drop);
+    cr_expect_str_eq(drop->name, "drop");
+    cr_expect_str_eq(drop->choices[(int)drop->preset], "head");
     play_stop(&play);
 }
