@@ -588,25 +588,24 @@ Test(simulation, bad_configurations_are_errors)
     world.workload.rate_rps = 10;
     world.config.policy = "guess";
     fails(&world, "there is no policy 'guess'");
-    world.config.policy = "timeout";
-    world.config.params = "k_ms=-1";
-    fails(&world, "policy timeout: 'k_ms=-1' is not k_ms=0 to 1e+06");
-    world.config.params = "k_ms=1,k_ms=2";
-    fails(&world, "policy timeout: 'k_ms' is given twice");
-    world.config.params = "speed=1";
-    fails(&world, "policy timeout has no parameter 'speed'; it has k_ms, fraction");
-    world.config.policy = "fermata";
-    world.config.params = "spare=never";
-    fails(&world, "policy fermata: 'spare=never' is not spare=latency or release");
-    world.config.params = "spare";
-    fails(&world, "policy fermata: 'spare' is not spare=latency or release");
-    world.config.policy = "eager";
-    fails(&world, "policy eager has no parameter 'spare'; it has none");
-    world.config.policy = "fermata";
-    world.config.params = "room=0.7";
-    fails(&world, "policy fermata: 'room=0.7' is not room=1e-09 to 0.5");
-    world.config.params = "spare=release,room=0.01";
-    fails(&world, "policy fermata: 'room' goes with spare=latency, not with spare=release");
+    static const struct {
+        const char *policy, *params, *reason;
+    } refused[] = {
+        {"timeout", "k_ms=-1", "policy timeout: 'k_ms=-1' is not k_ms=0 to 1e+06"},
+        {"timeout", "k_ms=1,k_ms=2", "policy timeout: 'k_ms' is given twice"},
+        {"timeout", "speed=1", "policy timeout has no parameter 'speed'; it has k_ms, fraction"},
+        {"fermata", "spare=never", "policy fermata: 'spare=never' is not spare=latency or release"},
+        {"fermata", "spare", "policy fermata: 'spare' is not spare=latency or release"},
+        {"eager", "spare", "policy eager has no parameter 'spare'; it has none"},
+        {"fermata", "room=0.7", "policy fermata: 'room=0.7' is not room=1e-09 to 0.5"},
+        {"fermata", "spare=release,room=0.01",
+         "policy fermata: 'room' goes with spare=latency, not with spare=release"},
+    };
+    for (unsigned i = 0; i < sizeof refused / sizeof *refused; i++) {
+        world.config.policy = refused[i].policy;
+        world.config.params = refused[i].params;
+        fails(&world, refused[i].reason);
+    }
     world_stop(&world);
 }
 
