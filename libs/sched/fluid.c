@@ -71,6 +71,7 @@ fluid_state_t fluid_state(const fluid_models_t *models, double early)
 fluid_course_t fluid_course(const fluid_models_t *models, const fluid_state_t *at, double early)
 {
     fluid_course_t course = {0};
+    double own = 1;
     for (uint32_t i = 0; i < models->count; i++) {
         const fluid_model_t *model = model_at(models, i);
         if (!(model->rate > 0))
@@ -79,8 +80,12 @@ fluid_course_t fluid_course(const fluid_models_t *models, const fluid_state_t *a
         double part = fluid_use(model, batch) / at->use, slacks = model->slack / at->slack;
         course.ends += part * fmin(1, at->slack / length);
         course.longer += part * fmin(1, slacks - 1) * fmax(0, 1 - at->slack / length);
-        course.rivals += fmax(0, fmin(2 - slacks, 1));
+        double ahead = fmax(0, fmin(2 - slacks, 1)) * (1 - exp(-model->rate * at->slack));
+        course.rivals += ahead;
+        if (slacks <= 1)
+            own = fmin(own, ahead);
     }
+    course.rivals = fmax(0, course.rivals - own);
     return course;
 }
 
@@ -244,7 +249,7 @@ double fluid_erlang_c_peaked(uint32_t gpus, double load, double peakedness)
     return above > 0 ? exp(log(below) + (log(above) - log(below)) * (fewer - whole)) : 0;
 }
 
-double fluid_fewer(uint32_t of, double chance, uint32_t least)
+static double whole_fewer(uint32_t of, double chance, uint32_t least)
 {
     if (least > of)
         return 1;
@@ -256,4 +261,11 @@ double fluid_fewer(uint32_t of, double chance, uint32_t least)
         as_many *= (double)(of - n) / (n + 1) * chance / (1 - chance);
     }
     return fmin(fewer, 1);
+}
+
+double fluid_fewer(uint32_t of, double chance, double least)
+{
+    uint32_t whole = (uint32_t)least;
+    double below = whole_fewer(of, chance, whole), above = whole_fewer(of, chance, whole + 1);
+    return below + (above - below) * (least - whole);
 }

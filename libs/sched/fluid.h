@@ -66,7 +66,8 @@ typedef struct {
     double ends;
     /* That it does not, and is of models that can wait twice as long, or in part of those between. */
     double longer;
-    /* The other models, that can wait no longer: each may have a batch that goes before. */
+    /* Batches of other models that are expected to go before one of the shortest slack. Each that can wait no longer has one if a request
+     * of it came within that slack, and in part each that can wait up to twice as long. */
     double rivals;
 } fluid_course_t;
 
@@ -101,7 +102,7 @@ void fluid_scale_to(const fluid_models_t *models, double gpus);
 double fluid_erlang_c(uint32_t gpus, double load);
 /* Likewise when what comes varies `peakedness` times as much as a Poisson stream (Hayward: as many times fewer GPUs). */
 double fluid_erlang_c_peaked(uint32_t gpus, double load, double peakedness);
-/* Probability that of so many events, each of this chance, fewer than `least` happen. */
-double fluid_fewer(uint32_t of, double chance, uint32_t least);
+/* Probability that of so many events, each of this chance, fewer than `least` happen; between whole numbers it is taken to be straight. */
+double fluid_fewer(uint32_t of, double chance, double least);
 
 #endif

@@ -126,7 +126,7 @@ static const double BURSTS_ROOM = 0.1;
 /* Starting early is worth it where requests of the shortest slack are shut out so many times as often as while all are held; half of that
  * where it takes more than may be busy, since then batches grow back while they wait. If that is more than so often while all are held. */
 static const double SHUT_OUT_LESS = 0.7, SHUT_OUT_LESS_GROWN = 0.35, SHUT_OUT_LEAST = 0.0003;
-/* And where hardly a GPU is busy, if no more than so many times as many are lost by it. */
+/* And where hardly a GPU is busy, if no more than so many times as many are lost by it as while all are held. */
 static const double FREE_LOSSES = 1.1;
 /* Rates are never known exactly: so much of the GPUs, less what bursts want in the worst moments, is all that may be busy. */
 static const double FULL = 0.98;
@@ -416,7 +416,7 @@ static double none_ends(const fluid_state_t *at, uint32_t gpus, double over, dou
  */
 static double too_few_end(const fluid_course_t *course, uint32_t gpus, double over)
 {
-    return fluid_fewer(gpus, course->ends * fmin(1, DRAIN * over), (uint32_t)ceil(course->rivals));
+    return fluid_fewer(gpus, course->ends * fmin(1, DRAIN * over), 1 + course->rivals);
 }
 
 /*
@@ -479,6 +479,17 @@ static double turns_use(const fermata_t *state, uint32_t gpus, const fluid_state
     return planned_use(state, gpus, held) - (FULL - TURNS_ALONE) * gpus * alone(held->models);
 }
 
+/* Who is held finds no GPU just then, and is lost as well: so many times as many may be lost as while all are held. Chance does not
+ * foretell what bursts lose, nor how batches of one model that is nearly alone keep in step. */
+static double no_more(const fermata_t *state, uint32_t gpus, const fluid_state_t *held, double use)
+{
+    if (worst_swing(state) > 0)
+        return 0;
+    if (use <= FREE_USE * gpus)
+        return FREE_LOSSES;
+    return alone(held->models) > 0 ? 0 : 1;
+}
+
 /* From one step to the next, and not past `full_early`. */
 static double step_down(double early, double full_early)
 {
@@ -488,18 +499,19 @@ static double step_down(double early, double full_early)
 
 /*
  * How many GPUs may be busy so that everybody can still wait for one: the most at which all have their turns, or, if no more are than
- * may be, one of the shortest slack finds none in time with a chance of at most `room`, in bursts a tenth of that. Or at which it is
- * shut out clearly less often than while all are held, if that happens at all, and misses them no more often, or all have their turns
- * but for that: there holding frees no GPU for it, but makes those batches long that it finds the GPUs busy with. Or, with hardly a GPU
- * busy and no bursts, at which hardly more are lost.
+ * may be, one of the shortest slack finds none in time with a chance of at most `room`, times the part of the GPUs that is left while all
+ * are held, in bursts a tenth of that; or no more often than it does then. Or at which it is shut out clearly less often than then, if
+ * that happens at all, and misses them no more often, or all have their turns but for that: there holding frees no GPU for it, but
+ * makes those batches long that it finds the GPUs busy with.
  */
 static double room(const fermata_t *state, const fluid_models_t *models, uint32_t gpus,
                    const fluid_state_t *held)
 {
-    double worst = worst_swing(state), chance = state->room * (worst > 0 ? BURSTS_ROOM : 1);
-    double free_use = worst > 0 ? 0 : FREE_USE * gpus, turns = turns_use(state, gpus, held);
+    double worst = worst_swing(state), turns = turns_use(state, gpus, held);
     double over = fmax(0, 1 - (held->use + worst) / gpus);
+    double chance = state->room * over * (worst > 0 ? BURSTS_ROOM : 1);
     fears_t before = fears(state, models, gpus, held, 0, over);
+    double lost_before = fmax(before.missed, before.out);
     double full_early = fluid_early(models, full_use(state, gpus));
     for (double early = fluid_early(models, planned_use(state, gpus, held)); early > 0;
          early = step_down(early, full_early)) {
@@ -510,9 +522,8 @@ static double room(const fermata_t *state, const fluid_models_t *models, uint32_
         bool shut_out_less = before.out > SHUT_OUT_LEAST && now.out <= less * before.out &&
                              (now.missed <= before.missed ||
                               (at.use <= turns && fluid_all_have_turns(models, gpus, early, at.slack)));
-        double lost = fmax(now.missed, now.out);
-        bool loses_no_more = lost <= FREE_LOSSES * fmax(before.missed, before.out);
-        if ((!grown && lost <= chance) || shut_out_less || (at.use <= free_use && loses_no_more) ||
+        double bearable = fmax(chance, no_more(state, gpus, held, at.use) * lost_before);
+        if ((!grown && fmax(now.missed, now.out) <= bearable) || shut_out_less ||
             (at.use <= turns && fluid_all_have_turns(models, gpus, early, 0)))
             return at.use;
     }
@@ -859,8 +870,9 @@ static const sched_param_t fermata_params[] = {
      .offset = offsetof(fermata_t, room),
      .least = 1e-9,
      .most = 0.5,
-     .preset = 0.002,
-     .help = "chance that a request finds no GPU in time by which idle ones are spent on latency",
+     .preset = 0.008,
+     .help = "chance that a request finds no GPU in time by which idle ones are spent on latency, times "
+             "the part of them that is left",
      .only_with = "spare",
      .only_with_choice = "latency"},
     PARAM(scarce, 1, 1e9, 2,

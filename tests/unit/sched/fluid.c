@@ -138,4 +138,24 @@ Test(fluid, fewer_of_many)
     cr_expect_eq(fluid_fewer(3, 1, 3), 0);
     cr_expect_eq(fluid_fewer(3, 0, 1), 1);
     cr_expect_float_eq(fluid_fewer(1000, 0.001, 1), 0.3677, 1e-4);
+    cr_expect_float_eq(fluid_fewer(3, 0.5, 1.25), (0.75 * 1 + 0.25 * 4) / 8, 1e-12);
+    cr_expect_float_eq(fluid_fewer(3, 0.5, 3.5), (7.0 / 8 + 1) / 2, 1e-12);
+}
+
+/* A model is in the way of one that can wait no longer if it is asked meanwhile. */
+Test(fluid, who_is_asked_seldom_is_in_nobodys_way)
+{
+    fluid_model_t models[COUNT] = {model_of(0.1, 26, 5), model_of(0.1, 26, 5), model_of(0.1, 36, 5)};
+    const fluid_models_t all = all_of(models);
+    double asked = 1 - exp(-0.1 * 20); /* slacks of 20, 20 and 30 ms */
+
+    fluid_state_t at = fluid_state(&all, 1);
+    cr_expect_float_eq(fluid_course(&all, &at, 1).rivals, asked + asked / 2, 1e-9);
+    models[1].rate = 1e-9;
+    at = fluid_state(&all, 1);
+    cr_expect_float_eq(fluid_course(&all, &at, 1).rivals, asked + asked / 2, 1e-6,
+                       "the one that is asked seldom has the other before it");
+    models[2].rate = models[0].rate = 1e-9;
+    at = fluid_state(&all, 1);
+    cr_expect_lt(fluid_course(&all, &at, 1).rivals, 1e-6);
 }
