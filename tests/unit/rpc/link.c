@@ -73,6 +73,13 @@ static void life_serve(life_t *life, const char *address, bool with_method)
     (void)snprintf(life->address, sizeof life->address, "%s", rpc_server_address(life->rig.server));
 }
 
+static void life_begin(life_t *life, bool with_method)
+{
+    rig_init(&life->rig);
+    life_serve(life, NULL, with_method); /* whose address is a free one */
+    rig_client(&life->rig, NULL);
+}
+
 static void life_link(life_t *life)
 {
     err_t err = {0};
@@ -93,9 +100,7 @@ Test(link, comes_back_after_the_server_restarts)
 {
     life_t life = {0};
     int64_t shortest_ns = INT64_MAX; /* a busy host can be late once, not each time */
-    rig_init(&life.rig);
-    life_serve(&life, NULL, true);
-    rig_client(&life.rig, NULL);
+    life_begin(&life, true);
     life_link(&life);
     rig_until(&life.rig, life.ups == 1 && life.server_opens == 1);
     for (int round = 2; round <= 4; round++) {
@@ -113,9 +118,7 @@ Test(link, comes_back_after_the_server_restarts)
 Test(link, server_comes_late)
 {
     life_t life = {0};
-    rig_init(&life.rig);
-    life_serve(&life, NULL, true); /* to learn a free port */
-    rig_client(&life.rig, NULL);
+    life_begin(&life, true);
     rig_stop_server(&life.rig, 0);
     life_link(&life);
     rig_until(&life.rig, life.downs >= 1);
@@ -130,9 +133,7 @@ Test(link, server_comes_late)
 Test(link, a_short_outage_is_over_within_50_ms)
 {
     life_t life = {0};
-    rig_init(&life.rig);
-    life_serve(&life, NULL, true);
-    rig_client(&life.rig, NULL);
+    life_begin(&life, true);
     life_link(&life);
     rig_until(&life.rig, life.ups == 1);
     int64_t outage_ns = INT64_MAX;
@@ -150,9 +151,7 @@ Test(link, a_short_outage_is_over_within_50_ms)
 Test(link, refusals_are_met_with_growing_pauses)
 {
     life_t life = {0};
-    rig_init(&life.rig);
-    life_serve(&life, NULL, false);
-    rig_client(&life.rig, NULL);
+    life_begin(&life, false);
     life_link(&life);
     rig_until(&life.rig, life.pause_ns[PAUSES - 1] != 0);
     for (int i = 0; i < PAUSES; i++) /* 20, 40, 80, 160, 320 ms, and a quarter more or less */
@@ -165,9 +164,7 @@ Test(link, refusals_are_met_with_growing_pauses)
 Test(link, a_refusal_that_is_heard_late_is_met_with_a_pause_as_well)
 {
     life_t life = {0};
-    rig_init(&life.rig);
-    life_serve(&life, NULL, false);
-    rig_client(&life.rig, NULL);
+    life_begin(&life, false);
     life_link(&life);
     rig_until(&life.rig, life.pause_ns[0] != 0);
     nanosleep(&(struct timespec){.tv_nsec = 300 * NS_PER_MS}, NULL);
@@ -179,9 +176,7 @@ Test(link, a_refusal_that_is_heard_late_is_met_with_a_pause_as_well)
 Test(link, close_while_nobody_answers)
 {
     life_t life = {0};
-    rig_init(&life.rig);
-    life_serve(&life, NULL, true);
-    rig_client(&life.rig, NULL);
+    life_begin(&life, true);
     rig_stop_server(&life.rig, 0);
     life_link(&life);
     rig_until(&life.rig, life.connectings == 1);
@@ -191,9 +186,7 @@ Test(link, close_while_nobody_answers)
 Test(link, close_at_once)
 {
     life_t life = {0};
-    rig_init(&life.rig);
-    life_serve(&life, NULL, true);
-    rig_client(&life.rig, NULL);
+    life_begin(&life, true);
     life_link(&life);
     life_end(&life);
 }
