@@ -145,7 +145,7 @@ sched_t *sched_create(const sched_limits_t *limits, err_t *err)
     }
     if (matcher_init(&sched->matcher, sched->shards_max, checked.gpus_max, err) != STATUS_OK ||
         heap_init(&sched->expiry, sched->shards_max, err) != STATUS_OK ||
-        sched_set_policy(sched, 0, policy_name(0), NULL, err) != STATUS_OK) {
+        sched_set_policy(sched, 0, policy_at(0)->name, NULL, err) != STATUS_OK) {
         sched_destroy(sched);
         return NULL;
     }

@@ -249,23 +249,14 @@ double fluid_erlang_c_peaked(uint32_t gpus, double load, double peakedness)
     return above > 0 ? exp(log(below) + (log(above) - log(below)) * (fewer - whole)) : 0;
 }
 
-static double whole_fewer(uint32_t of, double chance, uint32_t least)
+double fluid_fewer(uint32_t of, double chance, double least)
 {
-    if (least > of)
-        return 1;
     if (chance >= 1)
-        return 0;
+        return fmax(0, fmin(least - of, 1));
     double fewer = 0, as_many = pow(1 - chance, of);
-    for (uint32_t n = 0; n < least; n++) {
-        fewer += as_many;
+    for (uint32_t n = 0; n <= of && n < least; n++) {
+        fewer += as_many * fmin(1, least - n);
         as_many *= (double)(of - n) / (n + 1) * chance / (1 - chance);
     }
     return fmin(fewer, 1);
-}
-
-double fluid_fewer(uint32_t of, double chance, double least)
-{
-    uint32_t whole = (uint32_t)least;
-    double below = whole_fewer(of, chance, whole), above = whole_fewer(of, chance, whole + 1);
-    return below + (above - below) * (least - whole);
 }

@@ -40,17 +40,18 @@ status_t sched_set_policy(sched_t *sched, int64_t now_ns, const char *name, cons
 
 const char *sched_policy_name(uint32_t index)
 {
-    return policy_name(index);
+    const policy_ops_t *ops = policy_at(index);
+    return ops ? ops->name : NULL;
 }
 
 const char *sched_policy_help(uint32_t index)
 {
-    return policy_find(policy_name(index))->help;
+    return policy_at(index)->help;
 }
 
 const sched_param_t *sched_policy_params(uint32_t index)
 {
-    return policy_find(policy_name(index))->params;
+    return policy_at(index)->params;
 }
 
 /* Models */

@@ -36,9 +36,9 @@ size_t policy_gpu_bytes(void)
     return most;
 }
 
-const char *policy_name(uint32_t index)
+const policy_ops_t *policy_at(uint32_t index)
 {
-    return index < POLICIES ? policies[index]->name : NULL;
+    return index < POLICIES ? policies[index] : NULL;
 }
 
 const policy_ops_t *policy_find(const char *name)

@@ -95,7 +95,7 @@ void policy_fill_lanes(policy_t *policy);
 uint32_t policy_gpu_ids(const policy_t *policy, uint32_t *ids, uint32_t most);
 
 const policy_ops_t *policy_find(const char *name);                            /* NULL: unknown */
-const char *policy_name(uint32_t index);                                      /* NULL behind the last */
+const policy_ops_t *policy_at(uint32_t index);                                /* NULL behind the last */
 const sched_param_t *policy_param(const policy_ops_t *ops, const char *name); /* NULL: unknown */
 
 /* Reads "key=value,key=value" over the presets. *values holds one double per parameter. INVALID_ARGUMENT names what is unknown,

@@ -30,7 +30,7 @@ static status_t check(const shards_options_t *options, err_t *err)
 status_t shards_find_policy(const char *name, const char *params, const policy_ops_t **ops, double *values,
                             err_t *err)
 {
-    *ops = policy_find(name ? name : policy_name(0));
+    *ops = name ? policy_find(name) : policy_at(0);
     if (!*ops)
         return err_set(err, STATUS_INVALID_ARGUMENT, "there is no policy '%s'", name);
     if ((*ops)->routes || (*ops)->stops_all)
