@@ -20,12 +20,14 @@ typedef struct {
     uint64_t next_id;
 } crowd_t;
 
-static crowd_t *crowd_limited(uint32_t tasks_max, uint32_t models_max)
+/* inflight_max: batches that a device has been granted and not done */
+static crowd_t *crowd_limited(uint32_t tasks_max, uint32_t models_max, uint32_t inflight_max)
 {
     crowd_t *c = calloc(1, sizeof *c);
     stage_init(&c->stage);
     c->stage.options.control.tasks_max = tasks_max;
     c->stage.options.control.models_max = models_max;
+    c->stage.options.control.device_inflight_max = inflight_max;
     stage_start(&c->stage);
     c->next_id = 1;
     worker_init(&c->worker, &c->stage.fakes, 1, 1);
@@ -48,7 +50,7 @@ static crowd_t *crowd_limited(uint32_t tasks_max, uint32_t models_max)
 
 static crowd_t *crowd_of(uint32_t tasks_max)
 {
-    return crowd_limited(tasks_max, 64);
+    return crowd_limited(tasks_max, 64, 2);
 }
 
 static crowd_t *crowd_new(void)
@@ -269,7 +271,7 @@ static int count_logged(FILE *log, const char *event)
 Test(nonsense, models_that_a_worker_was_not_asked_to_load)
 {
     enum { MODELS = 4, REPORTS = 50 };
-    crowd_t *c = crowd_limited(65536, MODELS);
+    crowd_t *c = crowd_limited(65536, MODELS, 2);
     FILE *log = tmpfile();
     int kept = dup(2);
     cr_assert(log != NULL && dup2(fileno(log), 2) == 2);
@@ -404,8 +406,8 @@ Test(nonsense, a_gateway_that_floods_leaves_room_for_the_others)
 Test(nonsense, hopeless_tasks_make_room_for_new_ones)
 {
     enum { ROOM = 1024, SHARE = ROOM / 2, SHORT_MS = 300 };
-    crowd_t *c = crowd_of(ROOM);
-    c->worker.auto_done = false; /* what is granted stays, and the rest waits */
+    crowd_t *c = crowd_limited(ROOM, 64, 1);
+    c->worker.auto_done = false; /* one batch is granted and stays, and the rest waits */
     gateway_send(&c->bad_gateway, c->gateway.model_id, 1000, SHARE, SHORT_MS * NS_PER_MS);
     stage_until(&c->stage, c->worker.rows_total > 0);
     stage_barrier(&c->stage);
