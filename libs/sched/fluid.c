@@ -6,11 +6,6 @@ enum { HALVINGS = 30 }; /* to 1e-9 of the first interval */
 /* A half would be the square root of an economic order quantity, and one make launches cost alike whoever's they are. */
 static const double RATE_POWER = 0.75;
 
-static fluid_model_t *model_at(const fluid_models_t *models, uint32_t i)
-{
-    return (fluid_model_t *)(void *)((char *)models->first + (uint64_t)i * models->stride);
-}
-
 double fluid_lead(const fluid_model_t *model, double early)
 {
     return model->at_once ? model->slack : fmax(early * model->slack, model->lead);
@@ -40,7 +35,7 @@ static double use_when(const fluid_models_t *models, double early)
 {
     double use = 0;
     for (uint32_t i = 0; i < models->count; i++) {
-        const fluid_model_t *model = model_at(models, i);
+        const fluid_model_t *model = fluid_model(models, i);
         if (model->rate > 0)
             use += fluid_use(model, fluid_batch(model, early));
     }
@@ -52,7 +47,7 @@ fluid_state_t fluid_state(const fluid_models_t *models, double early)
     fluid_state_t state = {.slack = INFINITY};
     double squares = 0, lengths = 0;
     for (uint32_t i = 0; i < models->count; i++) {
-        const fluid_model_t *model = model_at(models, i);
+        const fluid_model_t *model = fluid_model(models, i);
         if (!(model->rate > 0))
             continue;
         double batch = fluid_batch(model, early), use = fluid_use(model, batch);
@@ -73,7 +68,7 @@ fluid_course_t fluid_course(const fluid_models_t *models, const fluid_state_t *a
     fluid_course_t course = {0};
     double own = 1;
     for (uint32_t i = 0; i < models->count; i++) {
-        const fluid_model_t *model = model_at(models, i);
+        const fluid_model_t *model = fluid_model(models, i);
         if (!(model->rate > 0))
             continue;
         double batch = fluid_batch(model, early), length = fluid_length(model, batch);
@@ -123,7 +118,7 @@ static turn_class_t *turn_class(turn_class_t *classes, double slack)
 static void turn_classes(const fluid_models_t *models, double early, turn_class_t *classes)
 {
     for (uint32_t i = 0; i < models->count; i++) {
-        const fluid_model_t *model = model_at(models, i);
+        const fluid_model_t *model = fluid_model(models, i);
         if (!(model->rate > 0))
             continue;
         double batch = fluid_batch(model, early), use = fluid_use(model, batch);
@@ -178,7 +173,7 @@ static double use_at_price(const fluid_models_t *models, double price)
 {
     double use = 0;
     for (uint32_t i = 0; i < models->count; i++) {
-        const fluid_model_t *model = model_at(models, i);
+        const fluid_model_t *model = fluid_model(models, i);
         if (!(model->rate > 0))
             continue;
         double most = fluid_batch(model, 0), batch = fluid_batch_for(model, price);
@@ -191,7 +186,7 @@ double fluid_price(const fluid_models_t *models, double gpus)
 {
     double dearest = 0; /* at this price all batches are of one */
     for (uint32_t i = 0; i < models->count; i++)
-        dearest = fmax(dearest, launch_worth(model_at(models, i)));
+        dearest = fmax(dearest, launch_worth(fluid_model(models, i)));
     if (!(dearest > 0) || use_at_price(models, dearest) <= gpus)
         return INFINITY;
     double low = 0, high = dearest;
@@ -211,7 +206,7 @@ void fluid_scale_to(const fluid_models_t *models, double gpus)
     for (int i = 0; i < HALVINGS; i++) {
         double use = 0, middle = (low + high) / 2;
         for (uint32_t m = 0; m < models->count; m++) {
-            fluid_model_t scaled = *model_at(models, m);
+            fluid_model_t scaled = *fluid_model(models, m);
             scaled.rate *= middle;
             scaled.growth *= middle;
             if (scaled.rate > 0)
@@ -223,8 +218,8 @@ void fluid_scale_to(const fluid_models_t *models, double gpus)
             high = middle;
     }
     for (uint32_t m = 0; m < models->count; m++) {
-        model_at(models, m)->rate *= low;
-        model_at(models, m)->growth *= low;
+        fluid_model(models, m)->rate *= low;
+        fluid_model(models, m)->growth *= low;
     }
 }
 

@@ -6,6 +6,7 @@
 #define SCHED_FLUID_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 typedef struct {
@@ -49,6 +50,11 @@ typedef struct {
     uint32_t stride;
 } fluid_models_t;
 
+static inline fluid_model_t *fluid_model(const fluid_models_t *models, uint32_t index)
+{
+    return (fluid_model_t *)(void *)((char *)models->first + (size_t)index * models->stride);
+}
+
 typedef struct {
     double use;      /* GPUs */
     double launches; /* batches/ms of all models */
@@ -59,6 +65,12 @@ typedef struct {
 
 /* All models when each starts so early. */
 fluid_state_t fluid_state(const fluid_models_t *models, double early);
+
+/* Batches/ms that end while all of them are busy. */
+static inline double fluid_ends_when_full(const fluid_state_t *at, uint32_t gpus)
+{
+    return at->launches * gpus / at->use;
+}
 
 /* What a GPU is found to run, somewhere in its course, while all are busy. */
 typedef struct {

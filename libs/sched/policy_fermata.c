@@ -16,6 +16,7 @@
 #include "sched/gather.h"
 #include "sched/policy.h"
 #include "sched/rates.h"
+#include "sched/room.h"
 #include "sched/swing.h"
 
 #include <math.h>
@@ -61,9 +62,9 @@ enum { SPARE_LATENCY, SPARE_RELEASE };
 
 static const char *const spare_words[] = {"latency", "release", NULL};
 
-/* Holding batches saves little that counts while fewer of the GPUs than this are busy; and nothing, unless it saves more
- * than so much of what they are busy for, as it does where requests come in bunches. */
-static const double FREE_USE = 0.1, FREE_GROWTH = 1.03;
+/* Where hardly a GPU is busy holding saves nothing, unless it saves more than so much of what they are busy for, as it does where requests
+ * come in bunches. */
+static const double FREE_GROWTH = 1.03;
 /* A rate is known by so many arrivals, or bunches of them. Where fewer are remembered they are remembered longer, up to so many times. */
 static const double ARRIVALS_ENOUGH = 20, MEMORY_MOST = 10;
 /* Requests bunch where more follow others than at random, by more than so many standard deviations and one: one more is no bunch. How
@@ -78,11 +79,9 @@ static const double LEAD_SPEND = 0.5, LEAD_GROWTH = 0.1;
 /* A model that has so much of the use waits for its own batches; their distances are not by chance. */
 static const double OWN_USE = 0.35;
 /* One model alone is held in step by its own batches: its next one is ready when it has come together, not by chance.
- * Of the chance that all GPUs are busy at a random moment so much is taken off, over the models that contend. */
+ * Of the chance that all GPUs are busy at a random moment so much is taken off, over the models that contend;
+ * and all of it where such a model cannot wait for its own batches (room_blocked()). */
 static const double IN_STEP = 0.5;
-/* And all of it where such a model cannot wait for its own batches (blocked()); less so the more others there are, not at all from
- * so many models on. */
-static const double ALONE_MOST = 2;
 /* Starting earlier cures starvation where so many batches are expected to end within the shortest slack, all GPUs being
  * busy: not one of them does with a chance of e^-4, 2 %. Where fewer do, more batches only take the GPUs away. But where more models
  * contend than there are GPUs others starve as well, that can wait longer, and those it helps: then so many times GPUs over models do. */
@@ -101,18 +100,11 @@ static const double OVERLOAD_NO_CLIENTS = 0.1;
 static const double COUNTED_PRIOR = 20;
 static const double DISPERSION_TAU_MS = 5000;
 static const double INTERVAL_LEAST_MS = 50;
-/* How fast a backlog goes: batches end evenly, so twice as fast as if they ended at random. */
-static const double DRAIN = 2;
-/* Where one model is alone with its own batches, which are in step, no more of the GPUs may be busy because all have their turns in time. */
-static const double TURNS_ALONE = 0.9;
 /* What is wanted beyond the rates in the worst moments is so many standard deviations. */
 static const double SWINGS = 3;
 /* What is started early because of losses yields to bursts: it is divided by 1 and so many times the part by which the use swings. */
 static const double YIELDS = 8;
-/* A burst that finds the GPUs busy has to wait for batches of one, which starting early makes all of them. That costs nothing where
- * they take less than the shortest slack over this, and all where they take much longer. */
-static const double BLOCKED = 1.2;
-/* But bursts that last need those as well, be they back ever so soon: of what that costs at most at least so much. */
+/* Bursts that last need those GPUs that are back soon as well: they suffer at least so much (room_blocked()). */
 static const double BLOCKED_LEAST = 0.3;
 /* Batches that take less of the time over which the GPUs are measured are even enough as they are granted, and a burst shows
  * the sooner, as does the first load. */
@@ -121,20 +113,6 @@ static const double SHORT_PART = 0.25;
 static const double LOSS_SLOS = 4;
 /* A model that had its last request three time constants ago, or whose requests cannot be served, says nothing of the cluster. */
 static const double ARRIVALS_LEAST = 0.05;
-/* Chance tells less of when GPUs are busy where requests come in bursts: of `room` so large a part is given then. */
-static const double BURSTS_ROOM = 0.1;
-/* Starting early is worth it where requests of the shortest slack are shut out so many times as often as while all are held; half of that
- * where it takes more than may be busy, since then batches grow back while they wait. If that is more than so often while all are held. */
-static const double SHUT_OUT_LESS = 0.7, SHUT_OUT_LESS_GROWN = 0.35, SHUT_OUT_LEAST = 0.0003;
-/* And where hardly a GPU is busy, if no more than so many times as many are lost by it as while all are held. */
-static const double FREE_LOSSES = 1.1;
-/* Rates are never known exactly: so much of the GPUs, less what bursts want in the worst moments, is all that may be busy. */
-static const double FULL = 0.98;
-/* But a plan knows of no batch that waits for a GPU and grows meanwhile, at last to what it is at frontrun: where waiting does no harm it
- * may want so large a part of what is left then besides. */
-static const double GROWN = 0.7;
-enum { ROOM_STEPS = 40 };
-
 /* Fast path */
 
 /* What cannot be served is refused as it comes, so that it holds up nobody. */
@@ -361,7 +339,7 @@ typedef struct {
 
 static fermata_model_t *model_at(const fluid_models_t *models, uint32_t m)
 {
-    return (fermata_model_t *)(void *)((char *)models->first + (size_t)m * models->stride);
+    return (fermata_model_t *)(void *)fluid_model(models, m);
 }
 
 /* The models whose requests cost the least GPU time are served whole, the next one in part, the others not
@@ -395,165 +373,6 @@ static void admit_cheapest(const fluid_models_t *models, double gpus)
     }
 }
 
-/* Batches/ms that end while all GPUs are busy. */
-static double ends_when_full(const fluid_state_t *at, uint32_t gpus)
-{
-    return at->launches * gpus / at->use;
-}
-
-/*
- * The chance that none comes free within the slack, all GPUs being busy. While requests wait batches grow, at last to what they are at
- * frontrun; `over` is the part of the GPUs that is left then, in the worst moments, which is what a backlog goes away by.
- */
-static double none_ends(const fluid_state_t *at, uint32_t gpus, double over, double slack)
-{
-    return exp(-DRAIN * over * ends_when_full(at, gpus) * slack);
-}
-
-/*
- * As none_ends(), since batches do not end by chance but as their lengths say. Of those ends such a part as makes none_ends() of many is
- * for what waits. So few models seldom wait for long, and of many one end is not enough.
- */
-static double too_few_end(const fluid_course_t *course, uint32_t gpus, double over)
-{
-    return fluid_fewer(gpus, course->ends * fmin(1, DRAIN * over), 1 + course->rivals);
-}
-
-/*
- * The chance that all are busy for longer than the shortest slack with batches of others. A request of that slack is first on whichever
- * ends, so what else waits does not count. Whose own batches shut it out has more of them, and not fewer, if they start early.
- */
-static double shut_out(const fluid_course_t *course, uint32_t gpus)
-{
-    return pow(course->longer, gpus);
-}
-
-/* What a request of the shortest slack has to fear, as chances: it finds all GPUs busy (Erlang C) and none comes free in time, or they are
- * busy for too long with batches of others. The latter not in bursts, which are together anyway and find the GPUs that others leave, and
- * of which more wait for each end. */
-typedef struct {
-    double missed, out;
-} fears_t;
-
-static fears_t fears(const fermata_t *state, const fluid_models_t *models, uint32_t gpus,
-                     const fluid_state_t *at, double early, double over)
-{
-    double busy = fluid_erlang_c_peaked(gpus, at->use, fmax(dispersion(state), 1));
-    double late = none_ends(at, gpus, over, at->slack);
-    if (swing_bursts(&state->swing) > 0)
-        return (fears_t){.missed = busy * late};
-    fluid_course_t course = fluid_course(models, at, early);
-    return (fears_t){.missed = busy * fmin(late, too_few_end(&course, gpus, over)),
-                     .out = busy * shut_out(&course, gpus)};
-}
-
-/* What bursts want beyond the rates in the worst moments, GPUs. */
-static double worst_swing(const fermata_t *state)
-{
-    return SWINGS * swing_bursts(&state->swing);
-}
-
-/* How many GPUs may be busy so that bursts find the rest. */
-static double full_use(const fermata_t *state, uint32_t gpus)
-{
-    return FULL * gpus - worst_swing(state);
-}
-
-/* How far one model is alone with its own batches: 0 where two alike contend, or more. */
-static double alone(double contending)
-{
-    return fmax(0, (ALONE_MOST / contending - 1) / (ALONE_MOST - 1));
-}
-
-/* How many GPUs may be planned to be busy where waiting does no harm: the batches of one model alone are in step, and do not wait for
- * each other. */
-static double planned_use(const fermata_t *state, uint32_t gpus, const fluid_state_t *held)
-{
-    double full = full_use(state, gpus);
-    return full + GROWN * fmax(0, full - held->use) * (1 - alone(held->models));
-}
-
-/* How many of them where nothing but their turns lets all be in time. One alone needs some of them idle besides. */
-static double turns_use(const fermata_t *state, uint32_t gpus, const fluid_state_t *held)
-{
-    return planned_use(state, gpus, held) - (FULL - TURNS_ALONE) * gpus * alone(held->models);
-}
-
-/* Who is held finds no GPU just then, and is lost as well: so many times as many may be lost as while all are held. Chance does not
- * foretell what bursts lose, nor how batches of one model that is nearly alone keep in step. */
-static double no_more(const fermata_t *state, uint32_t gpus, const fluid_state_t *held, double use)
-{
-    if (worst_swing(state) > 0)
-        return 0;
-    if (use <= FREE_USE * gpus)
-        return FREE_LOSSES;
-    return alone(held->models) > 0 ? 0 : 1;
-}
-
-/* From one step to the next, and not past `full_early`. */
-static double step_down(double early, double full_early)
-{
-    double next = (ceil(early * ROOM_STEPS - 1e-6) - 1) / ROOM_STEPS;
-    return early > full_early && next < full_early ? full_early : next;
-}
-
-/*
- * How many GPUs may be busy so that everybody can still wait for one: the most at which all have their turns, or, if no more are than
- * may be, one of the shortest slack finds none in time with a chance of at most `room`, times the part of the GPUs that is left while all
- * are held, in bursts a tenth of that; or no more often than it does then. Or at which it is shut out clearly less often than then, if
- * that happens at all, and misses them no more often, or all have their turns but for that: there holding frees no GPU for it, but
- * makes those batches long that it finds the GPUs busy with.
- */
-static double room(const fermata_t *state, const fluid_models_t *models, uint32_t gpus,
-                   const fluid_state_t *held)
-{
-    double worst = worst_swing(state), turns = turns_use(state, gpus, held);
-    double over = fmax(0, 1 - (held->use + worst) / gpus);
-    double chance = state->room * over * (worst > 0 ? BURSTS_ROOM : 1);
-    fears_t before = fears(state, models, gpus, held, 0, over);
-    double lost_before = fmax(before.missed, before.out);
-    double full_early = fluid_early(models, full_use(state, gpus));
-    for (double early = fluid_early(models, planned_use(state, gpus, held)); early > 0;
-         early = step_down(early, full_early)) {
-        fluid_state_t at = fluid_state(models, early);
-        fears_t now = fears(state, models, gpus, &at, early, over);
-        bool grown = early > full_early;
-        double less = grown ? SHUT_OUT_LESS_GROWN : SHUT_OUT_LESS;
-        bool shut_out_less = before.out > SHUT_OUT_LEAST && now.out <= less * before.out &&
-                             (now.missed <= before.missed ||
-                              (at.use <= turns && fluid_all_have_turns(models, gpus, early, at.slack)));
-        double bearable = fmax(chance, no_more(state, gpus, held, at.use) * lost_before);
-        if ((!grown && fmax(now.missed, now.out) <= bearable) || shut_out_less ||
-            (at.use <= turns && fluid_all_have_turns(models, gpus, early, 0)))
-            return at.use;
-    }
-    return 0;
-}
-
-static void set_at_once(const fluid_models_t *models, double longest)
-{
-    for (uint32_t m = 0; m < models->count; m++) {
-        fluid_model_t *fluid = &model_at(models, m)->fluid;
-        fluid->at_once = fluid->rate > 0 && fluid_length(fluid, fluid_batch(fluid, 1)) <= longest;
-    }
-}
-
-/* What is idle is spent on answering early as far as there is room. Where all have their turns but for what has begun, requests of the
- * shortest slack have nothing to fear but batches longer than that. Who has none of those shuts nobody out, so it starts at once, however
- * long the others are held. */
-static double spend_on_latency(const fermata_t *state, const fluid_models_t *models, uint32_t gpus,
-                               const fluid_state_t *held, double needed)
-{
-    double budget = fmax(needed, room(state, models, gpus, held));
-    double early = fluid_early(models, budget);
-    set_at_once(models, held->slack);
-    double use = fluid_state(models, early).use;
-    if (use <= turns_use(state, gpus, held) && fluid_all_have_turns(models, gpus, early, held->slack))
-        return fmax(budget, use);
-    set_at_once(models, 0);
-    return budget;
-}
-
 /*
  * Starting earlier gives a model more time in which a GPU may come free, and takes GPUs that it may then not find free:
  * its chance to starve goes as ErlangC(G, use) · exp(-ends · slack · early). Where the first grows faster than the
@@ -566,7 +385,7 @@ static double hurt_below(const fluid_models_t *models, uint32_t gpus, double ear
     double chance = fluid_erlang_c(gpus, now.use);
     if (!(now.use > 0 && chance > 0))
         return 0;
-    return log(fluid_erlang_c(gpus, earlier.use) / chance) / (ends_when_full(&now, gpus) * EARLY_STEP);
+    return log(fluid_erlang_c(gpus, earlier.use) / chance) / (fluid_ends_when_full(&now, gpus) * EARLY_STEP);
 }
 
 /*
@@ -591,7 +410,7 @@ static double lead_needed(const fluid_models_t *models, uint32_t gpus, double ea
 {
     fluid_state_t at = fluid_state(models, early);
     double chance = fluid_erlang_c(gpus, at.use);
-    return chance > MISSED_MOST ? log(chance / MISSED_MOST) / ends_when_full(&at, gpus) : 0;
+    return chance > MISSED_MOST ? log(chance / MISSED_MOST) / fluid_ends_when_full(&at, gpus) : 0;
 }
 
 /* Gives all as much of it as `most` GPUs are enough for. */
@@ -631,22 +450,10 @@ static double helping(const fermata_t *state)
     return fmin(1, 1 + state->starve);
 }
 
-/* How far a burst suffers from what was started early before it, 0 to 1. */
-static double blocked(const fluid_models_t *models, double slack)
-{
-    double longest = 0;
-    for (uint32_t m = 0; m < models->count; m++) {
-        const fluid_model_t *fluid = &model_at(models, m)->fluid;
-        if (fluid->rate > 0)
-            longest = fmax(longest, fluid_length(fluid, 1));
-    }
-    return longest > 0 ? clip(BLOCKED - slack / longest, 0, 1) : 0;
-}
-
 /* How far batches are in step, so that chance does not tell when GPUs are busy: 0 with many models. */
 static double in_step(double contending, double suffers)
 {
-    return IN_STEP / contending + suffers * alone(contending);
+    return IN_STEP / contending + suffers * room_alone(contending);
 }
 
 /* GPUs that may be busy because of what was lost or is about to be. Bursts take away from what chance's account is given; those that
@@ -655,13 +462,13 @@ static double spend_needed(const fermata_t *state, const fluid_models_t *models,
                            uint32_t gpus)
 {
     double load = held->use / gpus;
-    double suffers = blocked(models, held->slack), yields = held->use > 0 ? YIELDS / held->use : 0;
+    double suffers = room_blocked(models, held->slack), yields = held->use > 0 ? YIELDS / held->use : 0;
     double wait = fmin(load * load * load * load, fluid_erlang_c(gpus, held->use));
     double by_chance = clip(1 - in_step(held->models, suffers) / dispersion(state), 0, 1);
     double due = wait * by_chance * helping(state) / (1 + yields * suffers * swing_bursts(&state->swing));
     double spend = fmax(state->starve, fmin(1, fmax(state->starve, 0) + due));
     double most = fmax(load, 1 / (1 + yields * fmax(suffers, BLOCKED_LEAST) * swing_lasting(&state->swing)));
-    return fmax(load + (most - load) * spend, fmin(FREE_USE, load * FREE_GROWTH)) * gpus;
+    return fmax(load + (most - load) * spend, fmin(ROOM_FREE_USE, load * FREE_GROWTH)) * gpus;
 }
 
 /* On top of the budget: others that started later for it would have the longer batches to wait for. Returns the GPUs that it takes. */
@@ -684,7 +491,10 @@ static plan_t plan(fermata_t *state, const fluid_models_t *models, uint32_t gpus
     state->helped_early = held.use > 0 && held.slack * gpus >= ends * held.length;
     double needed = spend_needed(state, models, &held, gpus), budget = needed;
     if ((int)state->spare == SPARE_LATENCY && held.use > 0)
-        budget = spend_on_latency(state, models, gpus, &held, needed);
+        budget = room_spend(&(room_t){.chance = state->room,
+                                      .dispersion = dispersion(state),
+                                      .worst = SWINGS * swing_bursts(&state->swing)},
+                            models, gpus, &held, needed);
     plan_t all = {.price = fluid_price(models, budget),
                   .early = fluid_early(models, budget),
                   .needed = 1,

@@ -1,0 +1,183 @@
+#include "sched/room.h"
+
+#include <math.h>
+
+/* How fast a backlog goes: batches end evenly, so twice as fast as if they ended at random. */
+static const double DRAIN = 2;
+/* Where one model is alone with its own batches, which are in step, no more of the GPUs may be busy because all have their turns in time. */
+static const double TURNS_ALONE = 0.9;
+/* Where so many models alike contend none is alone. */
+static const double ALONE_MOST = 2;
+/* A burst that finds the GPUs busy has to wait for batches of one, which starting early makes all of them. That costs nothing where
+ * they take less than the shortest slack over this, and all where they take much longer. */
+static const double BLOCKED = 1.2;
+/* Chance tells less of when GPUs are busy where requests come in bursts: so large a part of what it is given else. */
+static const double BURSTS_ROOM = 0.1;
+/* Starting early is worth it where requests of the shortest slack are shut out so many times as often as while all are held; half of that
+ * where it takes more than may be busy, since then batches grow back while they wait. If that is more than so often while all are held. */
+static const double SHUT_OUT_LESS = 0.7, SHUT_OUT_LESS_GROWN = 0.35, SHUT_OUT_LEAST = 0.0003;
+/* Where hardly a GPU is busy it is, if no more than so many times as many are lost by it as while all are held. */
+static const double FREE_LOSSES = 1.1;
+/* Rates are never known exactly: so much of the GPUs, less what bursts want in the worst moments, is all that may be busy. */
+static const double FULL = 0.98;
+/* But a plan knows of no batch that waits for a GPU and grows meanwhile, at last to what it is at frontrun: where waiting does no harm it
+ * may want so large a part of what is left then besides. */
+static const double GROWN = 0.7;
+enum { ROOM_STEPS = 40 };
+
+/*
+ * The chance that none comes free within the slack, all GPUs being busy. While requests wait batches grow, at last to what they are at
+ * frontrun; `over` is the part of the GPUs that is left then, in the worst moments, which is what a backlog goes away by.
+ */
+static double none_ends(const fluid_state_t *at, uint32_t gpus, double over, double slack)
+{
+    return exp(-DRAIN * over * fluid_ends_when_full(at, gpus) * slack);
+}
+
+/*
+ * As none_ends(), since batches do not end by chance but as their lengths say. Of those ends such a part as makes none_ends() of many is
+ * for what waits. So few models seldom wait for long, and of many one end is not enough.
+ */
+static double too_few_end(const fluid_course_t *course, uint32_t gpus, double over)
+{
+    return fluid_fewer(gpus, course->ends * fmin(1, DRAIN * over), 1 + course->rivals);
+}
+
+/*
+ * The chance that all are busy for longer than the shortest slack with batches of others. A request of that slack is first on whichever
+ * ends, so what else waits does not count. Whose own batches shut it out has more of them, and not fewer, if they start early.
+ */
+static double shut_out(const fluid_course_t *course, uint32_t gpus)
+{
+    return pow(course->longer, gpus);
+}
+
+/* What a request of the shortest slack has to fear, as chances: it finds all GPUs busy (Erlang C) and none comes free in time, or they are
+ * busy for too long with batches of others. The latter not in bursts, which are together anyway and find the GPUs that others leave, and
+ * of which more wait for each end. */
+typedef struct {
+    double missed, out;
+} fears_t;
+
+static fears_t fears(const room_t *room, const fluid_models_t *models, uint32_t gpus, const fluid_state_t *at,
+                     double early, double over)
+{
+    double busy = fluid_erlang_c_peaked(gpus, at->use, fmax(room->dispersion, 1));
+    double late = none_ends(at, gpus, over, at->slack);
+    if (room->worst > 0)
+        return (fears_t){.missed = busy * late};
+    fluid_course_t course = fluid_course(models, at, early);
+    return (fears_t){.missed = busy * fmin(late, too_few_end(&course, gpus, over)),
+                     .out = busy * shut_out(&course, gpus)};
+}
+
+/* How many GPUs may be busy so that bursts find the rest. */
+static double full_use(const room_t *room, uint32_t gpus)
+{
+    return FULL * gpus - room->worst;
+}
+
+double room_alone(double contending)
+{
+    return fmax(0, (ALONE_MOST / contending - 1) / (ALONE_MOST - 1));
+}
+
+/* How many GPUs may be planned to be busy where waiting does no harm: the batches of one model alone are in step, and do not wait for
+ * each other. */
+static double planned_use(const room_t *room, uint32_t gpus, const fluid_state_t *held)
+{
+    double full = full_use(room, gpus);
+    return full + GROWN * fmax(0, full - held->use) * (1 - room_alone(held->models));
+}
+
+/* How many of them where nothing but their turns lets all be in time. One alone needs some of them idle besides. */
+static double turns_use(const room_t *room, uint32_t gpus, const fluid_state_t *held)
+{
+    return planned_use(room, gpus, held) - (FULL - TURNS_ALONE) * gpus * room_alone(held->models);
+}
+
+/* Who is held finds no GPU just then, and is lost as well: so many times as many may be lost as while all are held. Chance does not
+ * foretell what bursts lose, nor how batches of one model that is nearly alone keep in step. */
+static double no_more(const room_t *room, uint32_t gpus, const fluid_state_t *held, double use)
+{
+    if (room->worst > 0)
+        return 0;
+    if (use <= ROOM_FREE_USE * gpus)
+        return FREE_LOSSES;
+    return room_alone(held->models) > 0 ? 0 : 1;
+}
+
+/* From one step to the next, and not past `full_early`. */
+static double step_down(double early, double full_early)
+{
+    double next = (ceil(early * ROOM_STEPS - 1e-6) - 1) / ROOM_STEPS;
+    return early > full_early && next < full_early ? full_early : next;
+}
+
+/*
+ * How many GPUs may be busy so that everybody can still wait for one: the most at which all have their turns, or, if no more are than
+ * may be, one of the shortest slack finds none in time with a chance of at most `chance`, times the part of the GPUs that is left while all
+ * are held, in bursts a tenth of that; or no more often than it does then. Or at which it is shut out clearly less often than then, if
+ * that happens at all, and misses them no more often, or all have their turns but for that: there holding frees no GPU for it, but
+ * makes those batches long that it finds the GPUs busy with.
+ */
+static double most_busy(const room_t *room, const fluid_models_t *models, uint32_t gpus,
+                        const fluid_state_t *held)
+{
+    double turns = turns_use(room, gpus, held);
+    double over = fmax(0, 1 - (held->use + room->worst) / gpus);
+    double chance = room->chance * over * (room->worst > 0 ? BURSTS_ROOM : 1);
+    fears_t before = fears(room, models, gpus, held, 0, over);
+    double lost_before = fmax(before.missed, before.out);
+    double full_early = fluid_early(models, full_use(room, gpus));
+    for (double early = fluid_early(models, planned_use(room, gpus, held)); early > 0;
+         early = step_down(early, full_early)) {
+        fluid_state_t at = fluid_state(models, early);
+        fears_t now = fears(room, models, gpus, &at, early, over);
+        bool grown = early > full_early;
+        double less = grown ? SHUT_OUT_LESS_GROWN : SHUT_OUT_LESS;
+        bool shut_out_less = before.out > SHUT_OUT_LEAST && now.out <= less * before.out &&
+                             (now.missed <= before.missed ||
+                              (at.use <= turns && fluid_all_have_turns(models, gpus, early, at.slack)));
+        double bearable = fmax(chance, no_more(room, gpus, held, at.use) * lost_before);
+        if ((!grown && fmax(now.missed, now.out) <= bearable) || shut_out_less ||
+            (at.use <= turns && fluid_all_have_turns(models, gpus, early, 0)))
+            return at.use;
+    }
+    return 0;
+}
+
+static void set_at_once(const fluid_models_t *models, double longest)
+{
+    for (uint32_t m = 0; m < models->count; m++) {
+        fluid_model_t *fluid = fluid_model(models, m);
+        fluid->at_once = fluid->rate > 0 && fluid_length(fluid, fluid_batch(fluid, 1)) <= longest;
+    }
+}
+
+/* What is idle is spent on answering early as far as there is room. Where all have their turns but for what has begun, requests of the
+ * shortest slack have nothing to fear but batches longer than that. Who has none of those shuts nobody out, so it starts at once, however
+ * long the others are held. */
+double room_spend(const room_t *room, const fluid_models_t *models, uint32_t gpus, const fluid_state_t *held,
+                  double needed)
+{
+    double budget = fmax(needed, most_busy(room, models, gpus, held));
+    double early = fluid_early(models, budget);
+    set_at_once(models, held->slack);
+    double use = fluid_state(models, early).use;
+    if (use <= turns_use(room, gpus, held) && fluid_all_have_turns(models, gpus, early, held->slack))
+        return fmax(budget, use);
+    set_at_once(models, 0);
+    return budget;
+}
+
+double room_blocked(const fluid_models_t *models, double slack)
+{
+    double longest = 0;
+    for (uint32_t m = 0; m < models->count; m++) {
+        const fluid_model_t *fluid = fluid_model(models, m);
+        if (fluid->rate > 0)
+            longest = fmax(longest, fluid_length(fluid, 1));
+    }
+    return longest > 0 ? fmin(fmax(BLOCKED - slack / longest, 0), 1) : 0;
+}
