@@ -100,8 +100,9 @@ static const double OVERLOAD_NO_CLIENTS = 0.1;
 static const double COUNTED_PRIOR = 20;
 static const double DISPERSION_TAU_MS = 5000;
 static const double INTERVAL_LEAST_MS = 50;
-/* What is wanted beyond the rates in the worst moments is so many standard deviations. */
-static const double SWINGS = 3;
+/* What is wanted beyond the rates in the worst moments is so many standard deviations. For those who start early so many of what lasts, and
+ * of what has passed by the next look. */
+static const double SWINGS = 3, LASTING_SWINGS = 3.5, PASSING_SWINGS = 1;
 /* What is started early because of losses yields to bursts: it is divided by 1 and so many times the part by which the use swings. */
 static const double YIELDS = 8;
 /* Bursts that last need those GPUs that are back soon as well: they suffer at least so much (room_blocked()). */
@@ -335,6 +336,7 @@ typedef struct {
     double price;  /* 0: no batch is large enough to start before its time */
     double needed; /* of the GPU time that this takes, what would be taken if no GPU were spent on latency */
     double contending; /* models, by their use; see fluid_state_t */
+    double together;   /* how far bunches are kept together, 0 to 1 */
 } plan_t;
 
 static fermata_model_t *model_at(const fluid_models_t *models, uint32_t m)
@@ -441,7 +443,7 @@ static plan_t plan_overload(fermata_t *state, const fluid_models_t *models, uint
         admit_cheapest(models, state->reach * gpus);
     else
         fluid_scale_to(models, gpus);
-    return (plan_t){.needed = 1, .contending = contending};
+    return (plan_t){.needed = 1, .contending = contending, .together = 1};
 }
 
 /* The part of what may be spent on starting early that is spent: less while those whom that hurts starve the most. */
@@ -480,6 +482,14 @@ static double spend_on_leads(const fermata_t *state, const fluid_models_t *model
     return fmax(0, fluid_state(models, state->early).use - budget);
 }
 
+/* What bursts want beyond the rates in the worst moments, GPUs. Those that have passed by the next look meet what ends meanwhile. */
+static double worst_swing(const fermata_t *state)
+{
+    double bursts = swing_bursts(&state->swing), lasting = fmin(bursts, swing_lasting(&state->swing));
+    double passing = sqrt(bursts * bursts - lasting * lasting);
+    return hypot(LASTING_SWINGS * lasting, PASSING_SWINGS * passing);
+}
+
 static plan_t plan(fermata_t *state, const fluid_models_t *models, uint32_t gpus)
 {
     fluid_state_t held = fluid_state(models, 0);
@@ -490,15 +500,17 @@ static plan_t plan(fermata_t *state, const fluid_models_t *models, uint32_t gpus
     double ends = fmin(ENDS_LEAST, ENDS_CONTENDED * gpus / held.models);
     state->helped_early = held.use > 0 && held.slack * gpus >= ends * held.length;
     double needed = spend_needed(state, models, &held, gpus), budget = needed;
-    if ((int)state->spare == SPARE_LATENCY && held.use > 0)
-        budget = room_spend(&(room_t){.chance = state->room,
-                                      .dispersion = dispersion(state),
-                                      .worst = SWINGS * swing_bursts(&state->swing)},
-                            models, gpus, &held, needed);
+    room_t room = {.chance = state->room, .dispersion = dispersion(state), .worst = worst_swing(state)};
+    bool spends = (int)state->spare == SPARE_LATENCY && held.use > 0;
+    if (spends)
+        budget = room_spend(&room, models, gpus, &held, needed);
     plan_t all = {.price = fluid_price(models, budget),
                   .early = fluid_early(models, budget),
                   .needed = 1,
-                  .contending = held.models};
+                  .contending = held.models,
+                  .together = 1};
+    if (spends)
+        all.together = room_keep_together(&room, models, gpus, &held, all.early);
     state->early = all.early;
     if (held.use > 0) {
         double leads = spend_on_leads(state, models, gpus, held.use, budget);
@@ -512,10 +524,10 @@ static uint32_t whole_batch(double batch)
     return batch >= PROFILE_BATCH_MAX ? PROFILE_BATCH_MAX : batch > 1 ? (uint32_t)ceil(batch - 1e-6) : 1;
 }
 
-/* How many times as much waiting brings as it would if requests came at random, at least 1. */
-static double bunched(const fluid_model_t *fluid)
+/* How many times as much waiting brings as it would if requests came at random, at least 1; as far as bunches are kept together. */
+static double bunched(const fluid_model_t *fluid, double together)
 {
-    return fluid->growth > fluid->rate ? fluid->growth / fluid->rate : 1;
+    return fluid->growth > fluid->rate ? 1 + together * (fluid->growth / fluid->rate - 1) : 1;
 }
 
 /*
@@ -523,9 +535,9 @@ static double bunched(const fluid_model_t *fluid)
  * larger as waiting brings more of them: the price tells what starting early costs in the mean, but a bunch that is split
  * takes its GPUs all at one moment, just when the next of its requests need one.
  */
-static uint32_t least_batch(const fluid_model_t *fluid, double price)
+static uint32_t least_batch(const fluid_model_t *fluid, double price, double together)
 {
-    return price > 0 ? whole_batch(fmax(1, fluid_batch_for(fluid, price)) * bunched(fluid))
+    return price > 0 ? whole_batch(fmax(1, fluid_batch_for(fluid, price)) * bunched(fluid, together))
                      : PROFILE_BATCH_MAX;
 }
 
@@ -534,9 +546,9 @@ static uint32_t least_batch(const fluid_model_t *fluid, double price)
  * moment later, must find free as well. A bunch is over when nothing has come for a part of the mean distance in it, since
  * most are much shorter; and the less it differs from random arrivals, the less there is to wait for.
  */
-static int64_t quiet_ns(const fluid_model_t *fluid)
+static int64_t quiet_ns(const fluid_model_t *fluid, double together)
 {
-    double excess = bunched(fluid) - BUNCHED_BY_CHANCE;
+    double excess = bunched(fluid, together) - BUNCHED_BY_CHANCE;
     return excess > 0 ? (int64_t)(QUIET * excess / (1 + excess) / fluid->growth * 1e6) : 0;
 }
 
@@ -561,8 +573,8 @@ static void set_plan(const fermata_t *state, shard_t *shard, const fermata_model
     if (efficiency * fluid->alpha < 1)
         target = fmin(target, efficiency * fluid->beta / (1 - efficiency * fluid->alpha));
     shard->plan.target_batch = target > 1 ? (uint32_t)target : 1;
-    shard->plan.min_batch = least_batch(fluid, fluid->at_once ? INFINITY : common.price);
-    shard->plan.quiet_ns = quiet_ns(fluid);
+    shard->plan.min_batch = least_batch(fluid, fluid->at_once ? INFINITY : common.price, common.together);
+    shard->plan.quiet_ns = quiet_ns(fluid, common.together);
     shard->plan.rate_per_ns = rates_per_ms(rates) / 1e6;
     shard->plan.margin_ns = (int64_t)(fluid_lead(fluid, common.early) * 1e6);
     shard->plan.spell_ns = (int64_t)(fluid->slack * 1e6);

@@ -13,6 +13,8 @@ static const double ALONE_MOST = 2;
 static const double BLOCKED = 1.2;
 /* Chance tells less of when GPUs are busy where requests come in bursts: so large a part of what it is given else. */
 static const double BURSTS_ROOM = 0.1;
+/* Of bunches fewer are so large than if they ended at random. */
+static const double SPLIT_IN_VAIN = 0.3;
 /* Starting early is worth it where requests of the shortest slack are shut out so many times as often as while all are held; half of that
  * where it takes more than may be busy, since then batches grow back while they wait. If that is more than so often while all are held. */
 static const double SHUT_OUT_LESS = 0.7, SHUT_OUT_LESS_GROWN = 0.35, SHUT_OUT_LEAST = 0.0003;
@@ -53,8 +55,7 @@ static double shut_out(const fluid_course_t *course, uint32_t gpus)
 }
 
 /* What a request of the shortest slack has to fear, as chances: it finds all GPUs busy (Erlang C) and none comes free in time, or they are
- * busy for too long with batches of others. The latter not in bursts, which are together anyway and find the GPUs that others leave, and
- * of which more wait for each end. */
+ * busy for too long with batches of others. In bursts more of them wait for each end, so how few end says too little there. */
 typedef struct {
     double missed, out;
 } fears_t;
@@ -62,13 +63,40 @@ typedef struct {
 static fears_t fears(const room_t *room, const fluid_models_t *models, uint32_t gpus, const fluid_state_t *at,
                      double early, double over)
 {
+    fluid_course_t course = fluid_course(models, at, early);
     double busy = fluid_erlang_c_peaked(gpus, at->use, fmax(room->dispersion, 1));
     double late = none_ends(at, gpus, over, at->slack);
-    if (room->worst > 0)
-        return (fears_t){.missed = busy * late};
-    fluid_course_t course = fluid_course(models, at, early);
-    return (fears_t){.missed = busy * fmin(late, too_few_end(&course, gpus, over)),
-                     .out = busy * shut_out(&course, gpus)};
+    if (room->worst == 0)
+        late = fmin(late, too_few_end(&course, gpus, over));
+    return (fears_t){.missed = busy * late, .out = busy * shut_out(&course, gpus)};
+}
+
+double room_blocked(const fluid_models_t *models, double slack)
+{
+    double longest = 0;
+    for (uint32_t m = 0; m < models->count; m++) {
+        const fluid_model_t *fluid = fluid_model(models, m);
+        if (fluid->rate > 0)
+            longest = fmax(longest, fluid_length(fluid, 1));
+    }
+    return longest > 0 ? fmin(fmax(BLOCKED - slack / longest, 0), 1) : 0;
+}
+
+/* The chance that a bunch whose requests start one by one finds too few GPUs for all of them, and that no batch ends in time for the rest.
+ * It has as many more than at random as come while its first one runs, or while that could have waited; if it ended at random one bunch in
+ * e^n would be n times as large. */
+static double split_in_vain(const fluid_models_t *models, uint32_t gpus, const fluid_state_t *at)
+{
+    double idle = fmax(0, gpus - at->use), short_of = 0, rate = 0;
+    for (uint32_t m = 0; m < models->count; m++) {
+        const fluid_model_t *fluid = fluid_model(models, m);
+        double more = fmax(0, fluid->growth - fluid->rate);
+        if (!(fluid->rate > 0))
+            continue;
+        rate += fluid->rate;
+        short_of += fluid->rate * exp(-idle / (1 + more * fmin(fluid->slack, fluid_length(fluid, 1))));
+    }
+    return SPLIT_IN_VAIN * room_blocked(models, at->slack) * (rate > 0 ? short_of / rate : 0);
 }
 
 /* How many GPUs may be busy so that bursts find the rest. */
@@ -117,16 +145,16 @@ static double step_down(double early, double full_early)
 /*
  * How many GPUs may be busy so that everybody can still wait for one: the most at which all have their turns, or, if no more are than
  * may be, one of the shortest slack finds none in time with a chance of at most `chance`, times the part of the GPUs that is left while all
- * are held, in bursts a tenth of that; or no more often than it does then. Or at which it is shut out clearly less often than then, if
- * that happens at all, and misses them no more often, or all have their turns but for that: there holding frees no GPU for it, but
- * makes those batches long that it finds the GPUs busy with.
+ * are held, in bursts a tenth of that; or no more often than it does then. Or, without bursts, which are together anyway and find the GPUs
+ * that others leave, at which it is shut out clearly less often than then, if that happens at all, and misses them no more often, or all
+ * have their turns but for that: there holding frees no GPU for it, but makes those batches long that it finds the GPUs busy with.
  */
 static double most_busy(const room_t *room, const fluid_models_t *models, uint32_t gpus,
                         const fluid_state_t *held)
 {
     double turns = turns_use(room, gpus, held);
     double over = fmax(0, 1 - (held->use + room->worst) / gpus);
-    double chance = room->chance * over * (room->worst > 0 ? BURSTS_ROOM : 1);
+    double given = room->chance * over, chance = given * (room->worst > 0 ? BURSTS_ROOM : 1);
     fears_t before = fears(room, models, gpus, held, 0, over);
     double lost_before = fmax(before.missed, before.out);
     double full_early = fluid_early(models, full_use(room, gpus));
@@ -136,11 +164,13 @@ static double most_busy(const room_t *room, const fluid_models_t *models, uint32
         fears_t now = fears(room, models, gpus, &at, early, over);
         bool grown = early > full_early;
         double less = grown ? SHUT_OUT_LESS_GROWN : SHUT_OUT_LESS;
-        bool shut_out_less = before.out > SHUT_OUT_LEAST && now.out <= less * before.out &&
+        bool shut_out_less = room->worst == 0 && before.out > SHUT_OUT_LEAST &&
+                             now.out <= less * before.out &&
                              (now.missed <= before.missed ||
                               (at.use <= turns && fluid_all_have_turns(models, gpus, early, at.slack)));
+        bool splits = room->worst > 0 && room_alone(held->models) * split_in_vain(models, gpus, &at) > given;
         double bearable = fmax(chance, no_more(room, gpus, held, at.use) * lost_before);
-        if ((!grown && fmax(now.missed, now.out) <= bearable) || shut_out_less ||
+        if ((!grown && !splits && fmax(now.missed, now.out) <= bearable) || shut_out_less ||
             (at.use <= turns && fluid_all_have_turns(models, gpus, early, 0)))
             return at.use;
     }
@@ -171,13 +201,10 @@ double room_spend(const room_t *room, const fluid_models_t *models, uint32_t gpu
     return budget;
 }
 
-double room_blocked(const fluid_models_t *models, double slack)
+double room_keep_together(const room_t *room, const fluid_models_t *models, uint32_t gpus,
+                          const fluid_state_t *held, double early)
 {
-    double longest = 0;
-    for (uint32_t m = 0; m < models->count; m++) {
-        const fluid_model_t *fluid = fluid_model(models, m);
-        if (fluid->rate > 0)
-            longest = fmax(longest, fluid_length(fluid, 1));
-    }
-    return longest > 0 ? fmin(fmax(BLOCKED - slack / longest, 0), 1) : 0;
+    fluid_state_t at = fluid_state(models, early);
+    double chance = room->chance * (1 - held->use / gpus);
+    return fmax(fmin(1, split_in_vain(models, gpus, &at) / chance), 1 - early);
 }

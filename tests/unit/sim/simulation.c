@@ -248,11 +248,13 @@ typedef struct {
     uint64_t lost;
 } answers_t;
 
-static answers_t answers_of(const char *zoo, uint32_t gpus, const char *policy, double rate_rps,
-                            double seconds)
+static answers_t answers_to(const char *arrivals, const char *zoo, uint32_t gpus, const char *policy,
+                            double rate_rps, double seconds)
 {
     world_t world;
+    err_t err;
     world_start(&world, zoo, gpus, policy, rate_rps);
+    cr_assert_eq(arrivals_parse(arrivals, &world.workload.arrivals, &err), STATUS_OK, "%s", err.text);
     world.config.seconds = seconds;
     simulation_result_t *result = run(&world);
     answers_t answers = {(double)histogram_quantile_ns(&result->latency, 0.5) / 1e6,
@@ -261,6 +263,12 @@ static answers_t answers_of(const char *zoo, uint32_t gpus, const char *policy, 
     simulation_result_dispose(result);
     world_stop(&world);
     return answers;
+}
+
+static answers_t answers_of(const char *zoo, uint32_t gpus, const char *policy, double rate_rps,
+                            double seconds)
+{
+    return answers_to("poisson", zoo, gpus, policy, rate_rps, seconds);
 }
 
 /* So many times as slow at most. */
@@ -328,6 +336,40 @@ Test(simulation, fermata_is_as_quick_as_eager_where_little_is_lost_by_it)
     } cases[] = {{"mixed_slo", 1, 50}, {"just_short", 2, 51}, {"short_beside_long", 2, 25}};
     for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++)
         expect_as_quick_as_eager(cases[i].zoo, cases[i].gpus, cases[i].rate_rps, 100);
+}
+
+/* Bunches may be split as long as there are GPUs for all of them, and what has passed by the next moment takes none for good. */
+Test(simulation, fermata_is_as_quick_as_eager_in_bursts_where_there_is_room)
+{
+    static const struct {
+        const char *arrivals, *zoo;
+        uint32_t gpus;
+        double rate_rps;
+    } cases[] = {{"gamma:0.1", "zoo_1080ti", 35, 420}, {"gamma:0.1", "zoo_1080ti", 35, 840},
+                 {"gamma:0.1", "mixed_slo", 4, 110},   {"gamma:0.1", "one_resnet50v2", 4, 97},
+                 {"gamma:0.3", "three_slos", 4, 800},  {"gamma:0.1", "zoo_a100", 64, 12000}};
+    for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
+        answers_t fermata = answers_to(cases[i].arrivals, cases[i].zoo, cases[i].gpus, "fermata",
+                                       cases[i].rate_rps, 20),
+                  eager = answers_to(cases[i].arrivals, cases[i].zoo, cases[i].gpus, "eager",
+                                     cases[i].rate_rps, 20);
+        expect_quick(cases[i].zoo, cases[i].rate_rps, &fermata, &eager, 1.15, 1.3);
+        cr_expect_lt((double)fermata.lost, 0.0005 * 20 * cases[i].rate_rps, "%s, %.0f/s: %lu lost, eager %lu",
+                     cases[i].zoo, cases[i].rate_rps, fermata.lost, eager.lost);
+    }
+}
+
+/* One model that cannot wait for a batch of one. What its bunches find no GPU for is lost, so they are held, however many GPUs stand idle
+ * between them. */
+Test(simulation, fermata_keeps_bunches_together_that_would_run_short_of_gpus)
+{
+    static const double rates_rps[] = {700, 1400};
+    for (unsigned i = 0; i < sizeof rates_rps / sizeof *rates_rps; i++) {
+        answers_t fermata = answers_to("gamma:0.1", "tight", 16, "fermata", rates_rps[i], 20),
+                  eager = answers_to("gamma:0.1", "tight", 16, "eager", rates_rps[i], 20);
+        cr_expect_lt((double)fermata.lost, 0.2 * (double)eager.lost, "%.0f/s: %lu lost, eager %lu",
+                     rates_rps[i], fermata.lost, eager.lost);
+    }
 }
 
 /* Who is held is in time only if a GPU comes free just then. Where that loses as many as starting early, nobody is held for it. */

@@ -1,0 +1,83 @@
+/* How much of what is idle is spent, and how far bunches are kept together. */
+#include "sched/room.h"
+
+#include <criterion/criterion.h>
+
+enum { COUNT = 2 };
+
+/* Latency b + beta. growth: so many times as much waiting brings as it would at random. */
+static fluid_model_t model_of(double rate, double slo, double beta, double growth)
+{
+    fluid_model_t model = {
+        .rate = rate, .growth = growth * rate, .least = 1, .slo = slo, .alpha = 1, .beta = beta, .guard = 1};
+
+    model.slack = slo - model.alpha - beta;
+    model.most = slo - beta;
+    return model;
+}
+
+static fluid_models_t all_of(fluid_model_t *models, uint32_t count)
+{
+    return (fluid_models_t){.first = models, .count = count, .stride = sizeof *models};
+}
+
+static double kept_together(fluid_model_t model, uint32_t gpus, double early)
+{
+    const room_t room = {.chance = 0.008, .dispersion = 5, .worst = 1};
+    const fluid_models_t all = all_of(&model, 1);
+    const fluid_state_t held = fluid_state(&all, 0);
+
+    return room_keep_together(&room, &all, gpus, &held, early);
+}
+
+/* A batch of one takes 7 ms, longer than anybody can wait: 4.2 ms. */
+Test(room, bunches_are_kept_together_where_gpus_are_few)
+{
+    const fluid_model_t tight = model_of(0.35, 11.2, 6, 3), at_random = model_of(0.35, 11.2, 6, 1);
+
+    cr_expect_eq(kept_together(tight, 8, 1), 1);
+    cr_expect_lt(kept_together(tight, 64, 1), 1e-3, "there is one for each");
+    cr_expect_lt(kept_together(at_random, 16, 1), 1e-3, "these are none");
+}
+
+Test(room, bunches_are_split_where_batches_of_one_end_in_time)
+{
+    const fluid_model_t patient = model_of(0.35, 35, 6, 3); /* a slack of four of them */
+
+    cr_expect_eq(kept_together(patient, 8, 1), 0);
+}
+
+Test(room, bunches_are_kept_together_as_far_as_batches_are_held)
+{
+    const fluid_model_t patient = model_of(0.35, 35, 6, 3);
+
+    cr_expect_eq(kept_together(patient, 8, 0), 1);
+    cr_expect_float_eq(kept_together(patient, 8, 0.3), 0.7, 1e-9);
+}
+
+/* GPUs that may be busy, with an SLO of 20 ms beside one of 400. */
+static double spent(fluid_model_t other, uint32_t gpus, double worst)
+{
+    fluid_model_t models[COUNT] = {model_of(0.2, 20, 4, 1), other};
+    const room_t room = {.chance = 0.008, .dispersion = 1, .worst = worst};
+    const fluid_models_t all = all_of(models, COUNT);
+    const fluid_state_t held = fluid_state(&all, 0);
+
+    return room_spend(&room, &all, gpus, &held, 0);
+}
+
+Test(room, what_bursts_want_is_left_to_them)
+{
+    const fluid_model_t other = model_of(0.2, 400, 4, 1);
+    double quiet = spent(other, 4, 0), some = spent(other, 4, 0.9), many = spent(other, 4, 2.8);
+
+    cr_expect_gt(quiet, 0);
+    cr_expect_leq(some, quiet);
+    cr_expect_lt(many, some);
+}
+
+/* Batches of 60 ms beside a slack of 15. By chance alone 1.44 of the 3 GPUs might be busy. */
+Test(room, in_bursts_fewer_are_spent_where_longer_batches_shut_out)
+{
+    cr_expect_lt(spent(model_of(0.034, 400, 59, 1), 3, 0.2), 1.3);
+}
