@@ -19,6 +19,7 @@
 
 typedef struct {
     uint32_t batch; /* 0: the model has nothing to run */
+    uint32_t part;  /* GPUs that are free may share it, each with at least so many; 0: it goes as one */
     uint32_t skip;  /* heads that it leaves in the queue: they are too urgent for it (policy `clockwork`) */
     bool closed;    /* a task that arrives behind the queue's end changes nothing here */
     bool vague;     /* see above; latest_ns is the head's alone */
@@ -29,5 +30,15 @@ typedef struct {
     /* a busy GPU may be granted so long before it is free, when no other is (policy `clockwork`) */
     int64_t ahead_ns;
 } candidate_t;
+
+/* How many of the batch go to one of so many GPUs that are free for it; the rest is the model's next candidate. */
+static inline uint32_t candidate_share(const candidate_t *candidate, uint32_t gpus)
+{
+    uint32_t share = gpus > 1 ? (candidate->batch + gpus - 1) / gpus : candidate->batch;
+    if (candidate->part == 0)
+        return candidate->batch;
+    share = share < candidate->part ? candidate->part : share;
+    return share < candidate->batch ? share : candidate->batch;
+}
 
 #endif

@@ -137,6 +137,15 @@ static bool fits(const matcher_t *matcher, int64_t now_ns, uint32_t model, uint3
     return !matcher->gpus[gpu].shared || matcher->fits(matcher->fits_ctx, now_ns, model, gpu);
 }
 
+/* From this one on, the first that the model may use. */
+static uint32_t next_free(const matcher_t *matcher, int64_t now_ns, uint32_t model, uint32_t gpu)
+{
+    while (gpu != BITMAP_NONE &&
+           (!matcher_may_use(matcher, model, gpu) || !fits(matcher, now_ns, model, gpu)))
+        gpu = bitmap_next(&matcher->free, gpu + 1);
+    return gpu;
+}
+
 /* The lowest free GPU that the model may use and that is free in time, or BITMAP_NONE; if none is free,
  * the busy one that will be first. */
 static uint32_t pick_gpu(const matcher_t *matcher, int64_t now_ns, uint32_t model)
@@ -151,10 +160,20 @@ static uint32_t pick_gpu(const matcher_t *matcher, int64_t now_ns, uint32_t mode
         return (uint32_t)(CONTAINER_OF(heap_min(&matcher->busy), match_gpu_t, node) - matcher->gpus);
     if (entry->denied == 0 && matcher->shared == 0)
         return gpu;
-    while (gpu != BITMAP_NONE &&
-           (!matcher_may_use(matcher, model, gpu) || !fits(matcher, now_ns, model, gpu)))
-        gpu = bitmap_next(&matcher->free, gpu + 1);
-    return gpu;
+    return next_free(matcher, now_ns, model, gpu);
+}
+
+/* Where several may share its batch; else it has the one that it is granted. */
+static uint32_t count_free(const matcher_t *matcher, int64_t now_ns, uint32_t model)
+{
+    uint32_t count = 0;
+    if (matcher->models[model].candidate.part == 0 || matcher->models[model].pinned != BITMAP_NONE)
+        return 1;
+    for (uint32_t gpu = bitmap_first(&matcher->free);
+         (gpu = next_free(matcher, now_ns, model, gpu)) != BITMAP_NONE;
+         gpu = bitmap_next(&matcher->free, gpu + 1))
+        count++;
+    return count;
 }
 
 /* Placements differ, or what runs on shared GPUs, so the first by key may have no GPU where a later one
@@ -194,7 +213,11 @@ bool matcher_next(matcher_t *matcher, int64_t now_ns, match_grant_t *grant)
             model_detach(matcher, entry, MATCH_STALE);
             continue;
         }
-        *grant = (match_grant_t){.model = model, .gpu = gpu, .gpu_free_ns = free_ns, .vague = vague};
+        *grant = (match_grant_t){.model = model,
+                                 .gpu = gpu,
+                                 .gpu_free_ns = free_ns,
+                                 .gpus = count_free(matcher, now_ns, model),
+                                 .vague = vague};
         if (vague)
             return true;
         model_detach(matcher, entry, MATCH_NONE);

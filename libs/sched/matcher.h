@@ -59,6 +59,8 @@ typedef struct {
 typedef struct {
     uint32_t model, gpu;
     int64_t gpu_free_ns;
+    uint32_t
+        gpus;   /* that are free for it, with this one; looked for only where several may share its batch */
     bool vague; /* nothing is bound: the model's candidate is to be made anew for this GPU */
 } match_grant_t;
 
@@ -86,6 +88,12 @@ bool matcher_next(matcher_t *matcher, int64_t now_ns, match_grant_t *grant);
 
 /* The first ready model by key, or UINT32_MAX: for policies that may make room for it. */
 uint32_t matcher_first_ready(const matcher_t *matcher);
+
+/* Whether a GPU was free when the last binding was looked for. */
+static inline bool matcher_has_free(const matcher_t *matcher)
+{
+    return bitmap_count(&matcher->free) > 0;
+}
 
 /* When matcher_next must be asked again if no message comes. */
 int64_t matcher_wake_ns(const matcher_t *matcher);

@@ -139,6 +139,16 @@ static int64_t early_ns(const shard_t *shard, int64_t frontrun_ns)
     return quiet_ns > ready_ns ? quiet_ns : ready_ns;
 }
 
+/* Clients that wait have all asked, and come back together: as one batch they would leave other GPUs idle for ever. */
+static uint32_t least_part(const shard_t *shard)
+{
+    const shard_plan_t *plan = &shard->plan;
+    if (plan->spread == 0 || !shard_is_complete(shard))
+        return 0;
+    uint32_t each = (shard_there(shard) + plan->spread - 1) / plan->spread;
+    return each > plan->min_batch ? each : plan->min_batch;
+}
+
 static void fermata_candidate(policy_t *policy, shard_t *shard, int64_t now_ns, int64_t gpu_free_ns,
                               candidate_t *candidate)
 {
@@ -153,6 +163,7 @@ static void fermata_candidate(policy_t *policy, shard_t *shard, int64_t now_ns, 
     else if (ready_ns != INT64_MIN)
         ready_ns = early_ns(shard, ready_ns);
     gather_candidate(shard, &gathered, now_ns, gpu_free_ns, ready_ns, candidate);
+    candidate->part = least_part(shard);
     candidate->key -= plan->bias_ns;
     candidate->closed = candidate->closed && !(plan->refuse > 0);
 }
@@ -337,6 +348,7 @@ typedef struct {
     double needed; /* of the GPU time that this takes, what would be taken if no GPU were spent on latency */
     double contending; /* models, by their use; see fluid_state_t */
     double together;   /* how far bunches are kept together, 0 to 1 */
+    uint32_t spread;   /* GPUs over which requests of clients that wait are spread; 0: of none */
 } plan_t;
 
 static fermata_model_t *model_at(const fluid_models_t *models, uint32_t m)
@@ -509,8 +521,10 @@ static plan_t plan(fermata_t *state, const fluid_models_t *models, uint32_t gpus
                   .needed = 1,
                   .contending = held.models,
                   .together = 1};
-    if (spends)
+    if (spends) {
         all.together = room_keep_together(&room, models, gpus, &held, all.early);
+        all.spread = (uint32_t)(gpus * fmin(1, room_alone(held.models)));
+    }
     state->early = all.early;
     if (held.use > 0) {
         double leads = spend_on_leads(state, models, gpus, held.use, budget);
@@ -575,6 +589,7 @@ static void set_plan(const fermata_t *state, shard_t *shard, const fermata_model
     shard->plan.target_batch = target > 1 ? (uint32_t)target : 1;
     shard->plan.min_batch = least_batch(fluid, fluid->at_once ? INFINITY : common.price, common.together);
     shard->plan.quiet_ns = quiet_ns(fluid, common.together);
+    shard->plan.spread = common.spread;
     shard->plan.rate_per_ns = rates_per_ms(rates) / 1e6;
     shard->plan.margin_ns = (int64_t)(fluid_lead(fluid, common.early) * 1e6);
     shard->plan.spell_ns = (int64_t)(fluid->slack * 1e6);

@@ -185,7 +185,7 @@ static void place(sched_t *sched, int64_t now_ns, batch_slot_t *slot)
 static void grant(sched_t *sched, int64_t now_ns, const match_grant_t *match)
 {
     shard_t *shard = &sched->shards[match->model];
-    uint32_t count = shard->candidate.batch;
+    uint32_t count = candidate_share(&shard->candidate, match->gpus);
     uint32_t batch = batch_table_take(&sched->batches, match->gpu);
     batch_slot_t *slot = &sched->batches.slots[batch];
     slot->model = shard->model;

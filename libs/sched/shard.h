@@ -29,6 +29,7 @@ typedef struct {
     double refuse_debt;    /* how many are still to be: kept when the plan changes */
     uint64_t refuse_seen;  /* submitted when it was last looked at */
     uint32_t min_batch;    /* ready as soon as so many are there */
+    uint32_t spread;       /* over so many GPUs go requests of clients that wait; 0: they go as one batch */
     uint32_t target_batch; /* heads that would keep a batch below this are given up; 0: none are */
 } shard_plan_t;
 

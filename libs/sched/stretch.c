@@ -124,7 +124,8 @@ uint32_t core_stretch(sched_t *sched, int64_t now_ns, shard_t *shard)
 {
     stretch_t stretch;
     uint32_t first = matcher_first_ready(&sched->matcher);
-    if (shard->candidate.batch == 0 || (first != UINT32_MAX && first != shard->index) ||
+    bool spreads = shard->candidate.part && matcher_has_free(&sched->matcher); /* rather than to join */
+    if (shard->candidate.batch == 0 || spreads || (first != UINT32_MAX && first != shard->index) ||
         !find(sched, now_ns, shard, &stretch))
         return BATCH_NONE;
     uint32_t count = choose(&stretch, shard);

@@ -83,6 +83,7 @@ static void grant(binder_t *binder, int64_t now_ns, const match_grant_t *match)
                              .model = match->model,
                              .number = binder->issued[match->model],
                              .gpu = match->gpu,
+                             .gpus = match->gpus,
                              .batch_id = id,
                              .gpu_free_ns = match->gpu_free_ns,
                              .at_ns = now_ns,

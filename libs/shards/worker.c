@@ -272,7 +272,7 @@ static void on_grant(worker_t *worker, int64_t now_ns, const order_t *order)
         return;
     }
     worker_batch_t *batch = &worker->batches[batch_index(order->batch_id)];
-    uint32_t count = shard->candidate.batch;
+    uint32_t count = candidate_share(&shard->candidate, order->gpus);
     shard_note_silence(shard, now_ns, count);
     *batch = (worker_batch_t){.batch_id = order->batch_id, .model = order->model, .count = count};
     batch->first_task = shard_pop_batch(shard, count);

@@ -1,7 +1,7 @@
 /*
  * The shards on one thread decide what sched_t decides: the same trace (arrivals and cancellations, batches
  * that end early and late, take other times than their profile says, or fail and are tried again, GPUs that join, drain and
- * leave, models that come, change and go)
+ * leave, models that come, change and go; or clients that wait for their answers)
  * gives the same grants and the same drops, for one shard and for three.
  */
 #include "base/heap.h"
@@ -15,7 +15,15 @@
 #include <string.h>
 
 enum { BATCH_MAX = 64 };
-enum { MODELS = 7, GPUS = 5, REQUESTS = 6000, LINES_MAX = 3 * REQUESTS, LINE_BYTES = 64, BATCHES = 8192 };
+enum {
+    MODELS = 7,
+    GPUS = 5,
+    CLIENTS = 8,
+    REQUESTS = 6000,
+    LINES_MAX = 3 * REQUESTS,
+    LINE_BYTES = 64,
+    BATCHES = 8192
+};
 #define MS INT64_C(1000000)
 
 typedef struct {
@@ -39,6 +47,8 @@ typedef struct {
     size_t count, drops;
     bool eventful;  /* all that can happen does, and not only tasks, batches and GPUs */
     bool scattered; /* batches take other times than their profiles, and that is told */
+    bool closed;    /* clients that ask again when they have their answers, in place of a stream */
+    uint32_t sent;
     profile_t profiles[MODELS];
     int64_t gpu_free_ns[GPUS]; /* scattered: really */
     bool absent[MODELS], denied;
@@ -155,11 +165,26 @@ static void tell_end(run_t *run, const batch_t *batch, int64_t at_ns)
         submit(run, batch->model, &batch->tasks[i]);
 }
 
+static void ask(run_t *run, uint32_t model, int64_t budget_ns)
+{
+    sched_task_t task = {
+        .tag = run->sent++, .arrival_ns = run->now_ns, .deadline_ns = run->now_ns + budget_ns};
+    submit(run, model, &task);
+}
+
+static void ask_again(run_t *run, const batch_t *batch)
+{
+    for (uint32_t i = 0; run->closed && i < batch->count && run->sent < REQUESTS; i++)
+        ask(run, batch->model, 60 * MS);
+}
+
 static void report_ends(run_t *run)
 {
     while (heap_min_key(&run->ends) <= run->now_ns) {
         int64_t at_ns = heap_min_key(&run->ends);
-        tell_end(run, CONTAINER_OF(heap_pop(&run->ends), batch_t, node), at_ns);
+        const batch_t *batch = CONTAINER_OF(heap_pop(&run->ends), batch_t, node);
+        tell_end(run, batch, at_ns);
+        ask_again(run, batch);
     }
 }
 
@@ -273,22 +298,22 @@ static void play(run_t *run, uint64_t seed)
     prng_t prng;
     prng_init(&prng, seed);
     run->seed = seed;
-    int64_t next_ns = MS, wake_ns = 0;
-    uint32_t sent = 0;
-    while (sent < REQUESTS || run->ends.len > 0 || wake_ns < next_ns) {
-        int64_t at_ns = sent < REQUESTS ? next_ns : SCHED_NEVER;
+    int64_t next_ns = run->closed ? SCHED_NEVER : MS, wake_ns = 0;
+    for (uint32_t i = 0; run->closed && i < CLIENTS; i++)
+        ask(run, 0, 60 * MS);
+    while (run->sent < REQUESTS || run->ends.len > 0 || wake_ns < next_ns) {
+        int64_t at_ns = run->sent < REQUESTS ? next_ns : SCHED_NEVER;
         at_ns = wake_ns < at_ns ? wake_ns : at_ns;
         at_ns = heap_min_key(&run->ends) < at_ns ? heap_min_key(&run->ends) : at_ns;
         if (at_ns == SCHED_NEVER || at_ns > 4000 * MS)
             break;
         run->now_ns = at_ns > run->now_ns ? at_ns : run->now_ns;
         report_ends(run);
-        if (sent < REQUESTS && next_ns <= run->now_ns) {
-            sched_task_t task = {.tag = sent++,
-                                 .arrival_ns = run->now_ns,
-                                 .deadline_ns = run->now_ns + prng_range(&prng, 20, 60) * MS};
+        if (run->sent < REQUESTS && next_ns <= run->now_ns) {
+            int64_t budget_ns = prng_range(&prng, 20, 60) * MS;
             uint32_t model = (uint32_t)prng_below(&prng, MODELS);
-            submit(run, model, &task);
+            ask(run, model, budget_ns);
+            uint32_t sent = run->sent;
             next_ns += (int64_t)prng_exponential(&prng, (double)MS / 3);
             if (sent % 500 == 250) /* GPU 4 drains, leaves at once or comes back */
                 gpu_event(run, (int)(sent / 500 % 3 + 1) % 3, 4);
@@ -319,13 +344,14 @@ static void add_models(run_t *run)
         gpu_event(run, 0, g);
 }
 
-typedef enum { PLAIN, EVENTFUL, SCATTERED } course_t; /* scattered: eventful too */
+typedef enum { PLAIN, EVENTFUL, SCATTERED, CLOSED } course_t; /* scattered: eventful too */
 
 static run_t *run_one(const char *policy, const char *params, course_t course, uint32_t shard_count,
                       uint64_t seed)
 {
     run_t *run = calloc(1, sizeof *run);
-    run->eventful = course != PLAIN;
+    run->eventful = course == EVENTFUL || course == SCATTERED;
+    run->closed = course == CLOSED;
     run->scattered = course == SCATTERED;
     run->lines = calloc(LINES_MAX, sizeof *run->lines);
     cr_assert_eq(heap_init(&run->ends, BATCHES, NULL), STATUS_OK);
@@ -396,6 +422,9 @@ static void compare_all(const char *policy, const char *params, course_t course)
         run_t *one = run_one(policy, params, course, 0, seed);
         if (course == SCATTERED)
             expect_learned(one);
+        if (course == CLOSED)
+            cr_expect_gt(one->batch_count, 3 * REQUESTS / CLIENTS, "they go to one GPU: %u batches",
+                         one->batch_count);
         cr_assert_gt(one->count, 100);
         for (uint32_t k = 1; k <= 3; k += 2) {
             char what[64];
@@ -418,6 +447,11 @@ static void compare(const char *policy, const char *params)
 Test(lockstep, fermata)
 {
     compare("fermata", NULL);
+}
+
+Test(lockstep, fermata_with_clients_that_wait)
+{
+    compare_all("fermata", NULL, CLOSED);
 }
 
 Test(lockstep, deferred)

@@ -372,6 +372,15 @@ Test(simulation, fermata_keeps_bunches_together_that_would_run_short_of_gpus)
     }
 }
 
+/* Clients that wait come back together, as their batch has ended. As one batch again they would leave seven GPUs idle for ever. */
+Test(simulation, fermata_spreads_clients_that_wait_over_idle_gpus)
+{
+    answers_t fermata = answers_to("closed:8,0.1", "one_resnet50v2", 8, "fermata", 1, 10),
+              eager = answers_to("closed:8,0.1", "one_resnet50v2", 8, "eager", 1, 10);
+    cr_expect_lt(fermata.p50_ms, 0.5 * eager.p50_ms, "%.1f, eager %.1f ms", fermata.p50_ms, eager.p50_ms);
+    cr_expect_eq(fermata.lost, 0);
+}
+
 /* Who is held is in time only if a GPU comes free just then. Where that loses as many as starting early, nobody is held for it. */
 Test(simulation, fermata_holds_nobody_where_more_are_lost_by_it)
 {
