@@ -15,6 +15,8 @@ static const double BLOCKED = 1.2;
 static const double BURSTS_ROOM = 0.1;
 /* Of bunches fewer are so large than if they ended at random. */
 static const double SPLIT_IN_VAIN = 0.3;
+/* Whose batches are held by so much of the slack for want of GPUs had better hold the bunches first. */
+static const double HELD_TOGETHER = 0.05;
 /* Starting early is worth it where requests of the shortest slack are shut out so many times as often as while all are held; half of that
  * where it takes more than may be busy, since then batches grow back while they wait. If that is more than so often while all are held. */
 static const double SHUT_OUT_LESS = 0.7, SHUT_OUT_LESS_GROWN = 0.35, SHUT_OUT_LEAST = 0.0003;
@@ -206,5 +208,5 @@ double room_keep_together(const room_t *room, const fluid_models_t *models, uint
 {
     fluid_state_t at = fluid_state(models, early);
     double chance = room->chance * (1 - held->use / gpus);
-    return fmax(fmin(1, split_in_vain(models, gpus, &at) / chance), 1 - early);
+    return fmin(1, fmax(split_in_vain(models, gpus, &at) / chance, (1 - early) / HELD_TOGETHER));
 }

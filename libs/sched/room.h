@@ -28,7 +28,7 @@ double room_blocked(const fluid_models_t *models, double slack);
 /*
  * How far requests that come in a bunch are to be kept together, 0 to 1, when all start so `early`. One that is split takes a GPU for each
  * of them, and where a batch of one takes longer than another model can wait none of those ends in time for what comes next. That costs
- * nothing as long as there are GPUs enough for all of them.
+ * nothing as long as there are GPUs enough for all of them; where not all start at once there are not.
  */
 double room_keep_together(const room_t *room, const fluid_models_t *models, uint32_t gpus,
                           const fluid_state_t *held, double early);

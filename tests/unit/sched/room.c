@@ -47,12 +47,13 @@ Test(room, bunches_are_split_where_batches_of_one_end_in_time)
     cr_expect_eq(kept_together(patient, 8, 1), 0);
 }
 
-Test(room, bunches_are_kept_together_as_far_as_batches_are_held)
+Test(room, bunches_are_kept_together_where_batches_are_held)
 {
     const fluid_model_t patient = model_of(0.35, 35, 6, 3);
 
     cr_expect_eq(kept_together(patient, 8, 0), 1);
-    cr_expect_float_eq(kept_together(patient, 8, 0.3), 0.7, 1e-9);
+    cr_expect_eq(kept_together(patient, 8, 0.9), 1);
+    cr_expect_float_eq(kept_together(patient, 8, 0.98), 0.4, 1e-9);
 }
 
 /* GPUs that may be busy, with an SLO of 20 ms beside one of 400. */
