@@ -34,10 +34,10 @@ typedef struct {
 /* How many of the batch go to one of so many GPUs that are free for it; the rest is the model's next candidate. */
 static inline uint32_t candidate_share(const candidate_t *candidate, uint32_t gpus)
 {
-    uint32_t share = gpus > 1 ? (candidate->batch + gpus - 1) / gpus : candidate->batch;
-    if (candidate->part == 0)
+    if (candidate->part == 0 || gpus <= 1)
         return candidate->batch;
-    share = share < candidate->part ? candidate->part : share;
+    uint32_t even = (candidate->batch + gpus - 1) / gpus,
+             share = even > candidate->part ? even : candidate->part;
     return share < candidate->batch ? share : candidate->batch;
 }
 

@@ -163,7 +163,7 @@ static uint32_t pick_gpu(const matcher_t *matcher, int64_t now_ns, uint32_t mode
     return next_free(matcher, now_ns, model, gpu);
 }
 
-/* Where several may share its batch; else it has the one that it is granted. */
+/* Only where they may share its batch. */
 static uint32_t count_free(const matcher_t *matcher, int64_t now_ns, uint32_t model)
 {
     uint32_t count = 0;

@@ -59,9 +59,8 @@ typedef struct {
 typedef struct {
     uint32_t model, gpu;
     int64_t gpu_free_ns;
-    uint32_t
-        gpus;   /* that are free for it, with this one; looked for only where several may share its batch */
-    bool vague; /* nothing is bound: the model's candidate is to be made anew for this GPU */
+    uint32_t gpus; /* free for it, with this one; 1 also where none may share its batch */
+    bool vague;    /* nothing is bound: the model's candidate is to be made anew for this GPU */
 } match_grant_t;
 
 status_t matcher_init(matcher_t *matcher, uint32_t models_max, uint32_t gpus_max, err_t *err);

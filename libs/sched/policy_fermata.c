@@ -410,7 +410,7 @@ static double hurt_below(const fluid_models_t *models, uint32_t gpus, double ear
 static void set_leads(const fluid_models_t *models, double lead, double use)
 {
     for (uint32_t m = 0; m < models->count; m++) {
-        fluid_model_t *fluid = &model_at(models, m)->fluid;
+        fluid_model_t *fluid = fluid_model(models, m);
         if (!(fluid->rate > 0))
             continue;
         fluid->lead = 0;

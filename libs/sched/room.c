@@ -147,14 +147,15 @@ static double step_down(double early, double full_early)
 /*
  * How many GPUs may be busy so that everybody can still wait for one: the most at which all have their turns, or, if no more are than
  * may be, one of the shortest slack finds none in time with a chance of at most `chance`, times the part of the GPUs that is left while all
- * are held, in bursts a tenth of that; or no more often than it does then. Or, without bursts, which are together anyway and find the GPUs
- * that others leave, at which it is shut out clearly less often than then, if that happens at all, and misses them no more often, or all
- * have their turns but for that: there holding frees no GPU for it, but makes those batches long that it finds the GPUs busy with.
+ * are held, in bursts a tenth of that, in which one model alone must not split its own bunches in vain either; or no more often than it
+ * does then. Or, without bursts, which are together anyway and find the GPUs that others leave, at which it is shut out clearly less often
+ * than then, if that happens at all, and misses them no more often, or all have their turns but for that: there holding frees no GPU for
+ * it, but makes those batches long that it finds the GPUs busy with.
  */
 static double most_busy(const room_t *room, const fluid_models_t *models, uint32_t gpus,
                         const fluid_state_t *held)
 {
-    double turns = turns_use(room, gpus, held);
+    double turns = turns_use(room, gpus, held), own_bursts = room->worst > 0 ? room_alone(held->models) : 0;
     double over = fmax(0, 1 - (held->use + room->worst) / gpus);
     double given = room->chance * over, chance = given * (room->worst > 0 ? BURSTS_ROOM : 1);
     fears_t before = fears(room, models, gpus, held, 0, over);
@@ -170,7 +171,7 @@ static double most_busy(const room_t *room, const fluid_models_t *models, uint32
                              now.out <= less * before.out &&
                              (now.missed <= before.missed ||
                               (at.use <= turns && fluid_all_have_turns(models, gpus, early, at.slack)));
-        bool splits = room->worst > 0 && room_alone(held->models) * split_in_vain(models, gpus, &at) > given;
+        bool splits = own_bursts > 0 && own_bursts * split_in_vain(models, gpus, &at) > given;
         double bearable = fmax(chance, no_more(room, gpus, held, at.use) * lost_before);
         if ((!grown && !splits && fmax(now.missed, now.out) <= bearable) || shut_out_less ||
             (at.use <= turns && fluid_all_have_turns(models, gpus, early, 0)))

@@ -20,7 +20,7 @@ typedef struct {
     uint64_t next_id;
 } crowd_t;
 
-/* inflight_max: batches that a device has been granted and not done */
+/* inflight_max: batches that a device has been granted and not done; 0: as by default */
 static crowd_t *crowd_limited(uint32_t tasks_max, uint32_t models_max, uint32_t inflight_max)
 {
     crowd_t *c = calloc(1, sizeof *c);
@@ -50,7 +50,7 @@ static crowd_t *crowd_limited(uint32_t tasks_max, uint32_t models_max, uint32_t 
 
 static crowd_t *crowd_of(uint32_t tasks_max)
 {
-    return crowd_limited(tasks_max, 64, 2);
+    return crowd_limited(tasks_max, 64, 0);
 }
 
 static crowd_t *crowd_new(void)
@@ -271,7 +271,7 @@ static int count_logged(FILE *log, const char *event)
 Test(nonsense, models_that_a_worker_was_not_asked_to_load)
 {
     enum { MODELS = 4, REPORTS = 50 };
-    crowd_t *c = crowd_limited(65536, MODELS, 2);
+    crowd_t *c = crowd_limited(65536, MODELS, 0);
     FILE *log = tmpfile();
     int kept = dup(2);
     cr_assert(log != NULL && dup2(fileno(log), 2) == 2);
