@@ -6,6 +6,9 @@
  *   ────┼───────────┼────────────────────┼────▶ start of the batch
  *       └─ waiting ─┴─ ready for a GPU ──┴─ would miss the head's deadline
  *
+ * While enough GPUs are free a candidate may go before it is ready, and leaves the others to those that are. That is trunk
+ * reservation, as telephone networks keep lines for the calls that have no other way.
+ *
  * The grant leaves `lead_ns` before the start, for the way to the worker and the fetching of inputs.
  *
  * A policy whose candidates are dear to find may leave one vague until there is a GPU to be had: it is then
@@ -23,6 +26,9 @@ typedef struct {
     uint32_t skip;  /* heads that it leaves in the queue: they are too urgent for it (policy `clockwork`) */
     bool closed;    /* a task that arrives behind the queue's end changes nothing here */
     bool vague;     /* see above; latest_ns is the head's alone */
+    /* It goes from early_ns on while at least so many GPUs are free, with the one that it takes; 0: not before it is ready. */
+    uint32_t idle;
+    int64_t early_ns;
     int64_t ready_ns;
     int64_t latest_ns;
     int64_t key; /* among ready candidates the least goes first */

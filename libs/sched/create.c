@@ -31,6 +31,8 @@ status_t matcher_init(matcher_t *matcher, uint32_t models_max, uint32_t gpus_max
     if (status == STATUS_OK)
         status = heap_init(&matcher->waiting, models_max, err);
     if (status == STATUS_OK)
+        status = heap_init(&matcher->early, models_max, err);
+    if (status == STATUS_OK)
         status = heap_init(&matcher->ready, models_max, err);
     if (status == STATUS_OK)
         status = heap_init(&matcher->busy, gpus_max, err);
@@ -46,6 +48,7 @@ void matcher_dispose(matcher_t *matcher)
     bitmap_dispose(&matcher->free);
     heap_dispose(&matcher->busy);
     heap_dispose(&matcher->ready);
+    heap_dispose(&matcher->early);
     heap_dispose(&matcher->waiting);
     free(matcher->denied);
     free(matcher->gpus);

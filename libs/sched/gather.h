@@ -56,7 +56,7 @@ static inline void gather_candidate(const shard_t *shard, const gathered_t *gath
                                     int64_t gpu_free_ns, int64_t ready_ns, candidate_t *candidate)
 {
     candidate->batch = gathered->batch;
-    candidate->part = candidate->skip = 0;
+    candidate->part = candidate->skip = candidate->idle = 0;
     candidate->ahead_ns = 0;
     candidate->vague = false;
     if (gathered->batch == 0) {

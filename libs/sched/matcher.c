@@ -15,31 +15,61 @@ static void ready_insert(matcher_t *matcher, uint32_t model)
 
 static void model_detach(matcher_t *matcher, match_model_t *entry, match_state_t state)
 {
-    if (entry->state == MATCH_WAITING)
+    if (entry->state == MATCH_WAITING || entry->state == MATCH_EARLY)
         heap_remove(&matcher->waiting, &entry->node);
     else if (entry->state == MATCH_READY)
         heap_remove(&matcher->ready, &entry->node);
+    heap_remove(&matcher->early, &entry->early_node);
     entry->state = state;
+}
+
+/* When it stands in another heap by itself. */
+static int64_t next_ns(const candidate_t *candidate, match_state_t state)
+{
+    int64_t from_ns = candidate->idle && state == MATCH_WAITING ? candidate->early_ns : candidate->ready_ns;
+    return from_ns - candidate->lead_ns;
+}
+
+static match_state_t state_at(const candidate_t *candidate, int64_t now_ns)
+{
+    match_state_t state = MATCH_WAITING;
+    if (candidate->batch == 0)
+        return MATCH_NONE;
+    if (candidate->idle && next_ns(candidate, state) <= now_ns)
+        state = MATCH_EARLY;
+    return next_ns(candidate, state) <= now_ns ? MATCH_READY : state;
+}
+
+static void model_attach(matcher_t *matcher, int64_t now_ns, uint32_t model)
+{
+    match_model_t *entry = &matcher->models[model];
+    match_state_t state = state_at(&entry->candidate, now_ns);
+    if (state == MATCH_NONE)
+        return;
+    if (state == MATCH_READY) {
+        ready_insert(matcher, model);
+        return;
+    }
+    entry->state = state;
+    heap_insert(&matcher->waiting, &entry->node, next_ns(&entry->candidate, state), model);
+    if (state == MATCH_EARLY)
+        heap_insert(&matcher->early, &entry->early_node, entry->candidate.key, model);
 }
 
 void matcher_on_candidate(matcher_t *matcher, int64_t now_ns, uint32_t model, const candidate_t *candidate)
 {
     match_model_t *entry = &matcher->models[model];
-    int64_t due_ns = candidate->ready_ns - candidate->lead_ns;
+    match_state_t state = state_at(candidate, now_ns);
     entry->candidate = *candidate;
-    if (candidate->batch && due_ns > now_ns && entry->state == MATCH_WAITING) {
-        heap_update(&matcher->waiting, &entry->node, due_ns, model); /* the usual case: one more task */
+    if (state == entry->state && (state == MATCH_WAITING || state == MATCH_EARLY)) {
+        /* the usual case: one more task */
+        heap_update(&matcher->waiting, &entry->node, next_ns(candidate, state), model);
+        if (state == MATCH_EARLY)
+            heap_update(&matcher->early, &entry->early_node, candidate->key, model);
         return;
     }
     model_detach(matcher, entry, MATCH_NONE);
-    if (candidate->batch == 0)
-        return;
-    if (due_ns <= now_ns) {
-        ready_insert(matcher, model);
-        return;
-    }
-    entry->state = MATCH_WAITING;
-    heap_insert(&matcher->waiting, &entry->node, due_ns, model);
+    model_attach(matcher, now_ns, model);
 }
 
 void matcher_close_gpu(matcher_t *matcher, uint32_t gpu)
@@ -108,8 +138,9 @@ void matcher_pin(matcher_t *matcher, uint32_t model, uint32_t gpu)
 static void ripen(matcher_t *matcher, int64_t now_ns)
 {
     while (heap_min_key(&matcher->waiting) <= now_ns) {
-        match_model_t *entry = CONTAINER_OF(heap_pop(&matcher->waiting), match_model_t, node);
-        ready_insert(matcher, (uint32_t)(entry - matcher->models));
+        match_model_t *entry = CONTAINER_OF(heap_min(&matcher->waiting), match_model_t, node);
+        model_detach(matcher, entry, MATCH_NONE);
+        model_attach(matcher, now_ns, (uint32_t)(entry - matcher->models));
     }
     int64_t horizon_ns = now_ns + (matcher->ready.len ? matcher->lead_ns : 0);
     while (heap_min_key(&matcher->busy) <= horizon_ns) {
@@ -119,10 +150,15 @@ static void ripen(matcher_t *matcher, int64_t now_ns)
     }
 }
 
+static bool is_restricted(const matcher_t *matcher)
+{
+    return matcher->denials || matcher->pins || matcher->shared;
+}
+
 /* What the first ready candidate says of busy GPUs; where GPUs differ none is granted ahead. */
 static int64_t ahead_ns(const matcher_t *matcher)
 {
-    if (matcher->ready.len == 0 || matcher->denials || matcher->pins || matcher->shared)
+    if (matcher->ready.len == 0 || is_restricted(matcher))
         return 0;
     return matcher->models[matcher_first_ready(matcher)].candidate.ahead_ns;
 }
@@ -163,12 +199,15 @@ static uint32_t pick_gpu(const matcher_t *matcher, int64_t now_ns, uint32_t mode
     return next_free(matcher, now_ns, model, gpu);
 }
 
-/* Only where they may share its batch. */
+/* Only where it matters: they may share its batch, or so many must be. */
 static uint32_t count_free(const matcher_t *matcher, int64_t now_ns, uint32_t model)
 {
+    const match_model_t *entry = &matcher->models[model];
     uint32_t count = 0;
-    if (matcher->models[model].candidate.part == 0 || matcher->models[model].pinned != BITMAP_NONE)
+    if ((entry->candidate.part == 0 && entry->candidate.idle == 0) || entry->pinned != BITMAP_NONE)
         return 1;
+    if (entry->denied == 0 && matcher->shared == 0)
+        return bitmap_count(&matcher->free);
     for (uint32_t gpu = bitmap_first(&matcher->free);
          (gpu = next_free(matcher, now_ns, model, gpu)) != BITMAP_NONE;
          gpu = bitmap_next(&matcher->free, gpu + 1))
@@ -176,15 +215,24 @@ static uint32_t count_free(const matcher_t *matcher, int64_t now_ns, uint32_t mo
     return count;
 }
 
+/* Of a ready one any GPU is enough. */
+static bool finds_enough(const matcher_t *matcher, int64_t now_ns, uint32_t model)
+{
+    const match_model_t *entry = &matcher->models[model];
+    if (entry->state == MATCH_EARLY && count_free(matcher, now_ns, model) < entry->candidate.idle)
+        return false;
+    return pick_gpu(matcher, now_ns, model) != BITMAP_NONE;
+}
+
 /* Placements differ, or what runs on shared GPUs, so the first by key may have no GPU where a later one
  * has: look at all of them. */
-static uint32_t pick_model_restricted(const matcher_t *matcher, int64_t now_ns)
+static uint32_t pick_model_restricted(const matcher_t *matcher, const heap_t *heap, int64_t now_ns)
 {
     const heap_slot_t *best = NULL;
-    for (uint32_t i = 0; i < matcher->ready.len; i++) {
-        const heap_slot_t *slot = &matcher->ready.slots[i];
+    for (uint32_t i = 0; i < heap->len; i++) {
+        const heap_slot_t *slot = &heap->slots[i];
         bool better = !best || slot->key < best->key || (slot->key == best->key && slot->tie < best->tie);
-        if (better && pick_gpu(matcher, now_ns, (uint32_t)slot->tie) != BITMAP_NONE)
+        if (better && finds_enough(matcher, now_ns, (uint32_t)slot->tie))
             best = slot;
     }
     return best ? (uint32_t)best->tie : UINT32_MAX;
@@ -196,12 +244,17 @@ uint32_t matcher_first_ready(const matcher_t *matcher)
     return node ? (uint32_t)(CONTAINER_OF(node, match_model_t, node) - matcher->models) : UINT32_MAX;
 }
 
-bool matcher_next(matcher_t *matcher, int64_t now_ns, match_grant_t *grant)
+static void bind(matcher_t *matcher, const match_grant_t *grant)
 {
-    ripen(matcher, now_ns);
+    model_detach(matcher, &matcher->models[grant->model], MATCH_NONE);
+    matcher_close_gpu(matcher, grant->gpu);
+}
+
+static bool next_ready(matcher_t *matcher, int64_t now_ns, match_grant_t *grant)
+{
     while (matcher->ready.len && has_gpu(matcher, now_ns)) {
-        bool restricted = matcher->denials || matcher->pins || matcher->shared;
-        uint32_t model = restricted ? pick_model_restricted(matcher, now_ns) : matcher_first_ready(matcher);
+        uint32_t model = is_restricted(matcher) ? pick_model_restricted(matcher, &matcher->ready, now_ns)
+                                                : matcher_first_ready(matcher);
         if (model == UINT32_MAX)
             return false;
         match_model_t *entry = &matcher->models[model];
@@ -218,13 +271,36 @@ bool matcher_next(matcher_t *matcher, int64_t now_ns, match_grant_t *grant)
                                  .gpu_free_ns = free_ns,
                                  .gpus = count_free(matcher, now_ns, model),
                                  .vague = vague};
-        if (vague)
-            return true;
-        model_detach(matcher, entry, MATCH_NONE);
-        matcher_close_gpu(matcher, gpu);
+        if (!vague)
+            bind(matcher, grant);
         return true;
     }
     return false;
+}
+
+/* Of those that are not ready, the first by key. */
+static bool next_early(matcher_t *matcher, int64_t now_ns, match_grant_t *grant)
+{
+    if (matcher->early.len == 0 || bitmap_count(&matcher->free) == 0)
+        return false;
+    uint32_t model = is_restricted(matcher) ? pick_model_restricted(matcher, &matcher->early, now_ns)
+                                            : (uint32_t)matcher->early.slots[0].tie;
+    if (model == UINT32_MAX || !finds_enough(matcher, now_ns, model) ||
+        now_ns + matcher->models[model].candidate.lead_ns > matcher->models[model].candidate.latest_ns)
+        return false;
+    uint32_t gpu = pick_gpu(matcher, now_ns, model);
+    *grant = (match_grant_t){.model = model,
+                             .gpu = gpu,
+                             .gpu_free_ns = matcher->gpus[gpu].free_ns,
+                             .gpus = count_free(matcher, now_ns, model)};
+    bind(matcher, grant);
+    return true;
+}
+
+bool matcher_next(matcher_t *matcher, int64_t now_ns, match_grant_t *grant)
+{
+    ripen(matcher, now_ns);
+    return next_ready(matcher, now_ns, grant) || next_early(matcher, now_ns, grant);
 }
 
 int64_t matcher_wake_ns(const matcher_t *matcher)
@@ -234,24 +310,29 @@ int64_t matcher_wake_ns(const matcher_t *matcher)
     int64_t early_ns = matcher->lead_ns > ahead_ns(matcher) ? matcher->lead_ns : ahead_ns(matcher);
     if (matcher->ready.len && gpu_ns != INT64_MAX && gpu_ns - early_ns < wake_ns)
         wake_ns = gpu_ns - early_ns;
+    if (matcher->early.len && gpu_ns < wake_ns)
+        wake_ns = gpu_ns;
     return wake_ns;
 }
 
 static const char *validate_models(const matcher_t *matcher)
 {
-    uint32_t waiting = 0, ready = 0;
+    uint32_t waiting = 0, early = 0, ready = 0;
     for (uint32_t m = 0; m < matcher->models_max; m++) {
         const match_model_t *entry = &matcher->models[m];
-        waiting += entry->state == MATCH_WAITING;
+        early += entry->state == MATCH_EARLY;
+        waiting += entry->state == MATCH_WAITING || entry->state == MATCH_EARLY;
         ready += entry->state == MATCH_READY;
-        if (heap_contains(&entry->node) != (entry->state == MATCH_WAITING || entry->state == MATCH_READY))
+        if (heap_contains(&entry->node) != (entry->state != MATCH_NONE && entry->state != MATCH_STALE) ||
+            heap_contains(&entry->early_node) != (entry->state == MATCH_EARLY))
             return "a model's heap node does not fit its state";
         if (entry->state == MATCH_READY && entry->candidate.lead_ns > matcher->lead_ns)
             return "the largest lead of the ready is too small";
     }
-    if (waiting != matcher->waiting.len || ready != matcher->ready.len)
+    if (waiting != matcher->waiting.len || early != matcher->early.len || ready != matcher->ready.len)
         return "a heap of models holds others than its own";
-    return heap_validate(&matcher->waiting, NULL) && heap_validate(&matcher->ready, NULL)
+    return heap_validate(&matcher->waiting, NULL) && heap_validate(&matcher->early, NULL) &&
+                   heap_validate(&matcher->ready, NULL)
                ? NULL
                : "a heap of models";
 }

@@ -3,12 +3,13 @@
  * binds them. It sees no queue. Messages in: candidate, GPU free-at. Message out: GPU granted.
  *
  * A candidate waits in a timer heap until its grant may leave (ready - lead), then stands in the ready heap
- * by key. A GPU stands in the busy heap by the time it is free, and in the free set from `horizon` on, which
+ * by key. One that may go before that while enough GPUs are free stands in the early heap by key meanwhile, and has its turn when no
+ * ready one has. A GPU stands in the busy heap by the time it is free, and in the free set from `horizon` on, which
  * is now plus the largest lead among the ready candidates: a grant may leave while the GPU is still busy
  * (Figure 18, set_gpu_timer). Of the free set the lowest id is taken.
  *
  *   candidate:  NONE ──▶ WAITING ──▶ READY ──▶ granted (NONE)         GPU:  CLOSED ──▶ BUSY ──▶ FREE
- *                 ▲                    └─────▶ STALE: too late,                ▲          granted  │
+ *                 ▲      └▶ EARLY ─┘   └─────▶ STALE: too late,                ▲          granted  │
  *                 └──── a new candidate ◀────── its shard will make a new one  └──────────────────┘
  *
  * O(log M + log G) per message. All memory comes from matcher_init.
@@ -20,12 +21,13 @@
 #include "base/heap.h"
 #include "sched/candidate.h"
 
-typedef enum { MATCH_NONE, MATCH_WAITING, MATCH_READY, MATCH_STALE } match_state_t;
+typedef enum { MATCH_NONE, MATCH_WAITING, MATCH_EARLY, MATCH_READY, MATCH_STALE } match_state_t;
 typedef enum { GPU_CLOSED, GPU_BUSY, GPU_FREE } gpu_state_t;
 
 typedef struct {
     candidate_t candidate;
-    heap_node_t node; /* in `waiting` or `ready` */
+    heap_node_t node;       /* in `waiting`, also while it is EARLY, or in `ready` */
+    heap_node_t early_node; /* in `early` */
     match_state_t state;
     uint32_t denied; /* GPUs that it may not use */
     uint32_t pinned; /* the only GPU that it may use, or BITMAP_NONE */
@@ -45,7 +47,7 @@ typedef struct {
     match_model_t *models;
     match_gpu_t *gpus;
     uint32_t models_max, gpus_max;
-    heap_t waiting, ready, busy;
+    heap_t waiting, early, ready, busy;
     bitmap_t free;
     int64_t lead_ns;  /* at least the largest lead among the ready; 0 when none is */
     uint64_t *denied; /* bit model · gpus_max + gpu */
@@ -59,7 +61,7 @@ typedef struct {
 typedef struct {
     uint32_t model, gpu;
     int64_t gpu_free_ns;
-    uint32_t gpus; /* free for it, with this one; 1 also where none may share its batch */
+    uint32_t gpus; /* free for it, with this one; 1 where that does not matter to it */
     bool vague;    /* nothing is bound: the model's candidate is to be made anew for this GPU */
 } match_grant_t;
 

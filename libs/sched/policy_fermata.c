@@ -128,9 +128,9 @@ static void refuse(shard_t *shard)
 }
 
 /* When it is ready that need not be held from frontrun_ns on. Not amidst a bunch, which would be split. */
-static int64_t early_ns(const shard_t *shard, int64_t frontrun_ns)
+static int64_t early_ns(const shard_t *shard, int64_t frontrun_ns, int64_t margin_ns)
 {
-    int64_t ready_ns = frontrun_ns - shard->plan.margin_ns;
+    int64_t ready_ns = frontrun_ns - margin_ns;
     if (shard->plan.quiet_ns == 0)
         return ready_ns;
     int64_t quiet_ns = shard_last_arrival_ns(shard) + shard->plan.quiet_ns;
@@ -157,12 +157,15 @@ static void fermata_candidate(policy_t *policy, shard_t *shard, int64_t now_ns, 
     if (plan->refuse > 0)
         refuse(shard);
     gathered_t gathered = gather(shard, now_ns, gpu_free_ns, plan->target_batch);
-    int64_t ready_ns = gather_frontrun_ns(shard, &gathered);
-    if (gathered.batch >= plan->min_batch || shard_is_complete(shard))
-        ready_ns = INT64_MIN;
-    else if (ready_ns != INT64_MIN)
-        ready_ns = early_ns(shard, ready_ns);
+    int64_t frontrun_ns = gather_frontrun_ns(shard, &gathered), ready_ns = INT64_MIN;
+    bool holds = frontrun_ns != INT64_MIN && gathered.batch < plan->min_batch && !shard_is_complete(shard);
+    if (holds)
+        ready_ns = early_ns(shard, frontrun_ns, plan->margin_ns);
     gather_candidate(shard, &gathered, now_ns, gpu_free_ns, ready_ns, candidate);
+    if (holds && plan->idle_margin_ns > plan->margin_ns) {
+        candidate->idle = plan->idle;
+        candidate->early_ns = early_ns(shard, frontrun_ns, plan->idle_margin_ns);
+    }
     candidate->part = least_part(shard);
     candidate->key -= plan->bias_ns;
     candidate->closed = candidate->closed && !(plan->refuse > 0);

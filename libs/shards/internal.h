@@ -22,7 +22,7 @@ typedef enum { ORDER_GRANT, ORDER_LOST, ORDER_GIVE } order_kind_t;
 typedef struct {
     order_kind_t kind;
     uint32_t model, gpu; /* GIVE: gpu is the shard to give it to */
-    uint32_t gpus;       /* GRANT: that are free for it; see candidate_share */
+    uint32_t gpus;       /* GRANT: see match_grant_t */
     uint32_t number;     /* of the orders about the model, this one included; LOST is about none */
     uint64_t batch_id;
     int64_t gpu_free_ns;

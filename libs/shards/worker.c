@@ -255,7 +255,9 @@ static bool still_good(worker_t *worker, int64_t now_ns, shard_t *shard, const o
         make_candidate(worker, now_ns, shard);
     const candidate_t *candidate = &shard->candidate;
     int64_t start_ns = now_ns + candidate->lead_ns;
-    bool held = candidate->ready_ns > start_ns && candidate->ready_ns > order->at_ns + candidate->lead_ns;
+    bool enough = candidate->idle && order->gpus >= candidate->idle;
+    int64_t from_ns = enough ? candidate->early_ns : candidate->ready_ns;
+    bool held = from_ns > start_ns && from_ns > order->at_ns + candidate->lead_ns;
     return candidate->batch && !held && order->gpu_free_ns <= candidate->latest_ns &&
            start_ns <= candidate->latest_ns;
 }
