@@ -63,10 +63,36 @@ fluid_state_t fluid_state(const fluid_models_t *models, double early)
     return state;
 }
 
-fluid_course_t fluid_course(const fluid_models_t *models, const fluid_state_t *at, double early)
+/* Of what was asked so many ms before one of the shortest slack. Of the models of that slack one is its own. */
+static double rivals_within(const fluid_models_t *models, double slack, double ms)
 {
-    fluid_course_t course = {0};
-    double own = 1;
+    double rivals = 0, own = 1;
+    for (uint32_t i = 0; i < models->count; i++) {
+        const fluid_model_t *model = fluid_model(models, i);
+        if (!(model->rate > 0))
+            continue;
+        double slacks = model->slack / slack;
+        double ahead = fmax(0, fmin(2 - slacks, 1)) * (1 - exp(-model->rate * ms));
+        rivals += ahead;
+        if (slacks <= 1)
+            own = fmin(own, ahead);
+    }
+    return fmax(0, rivals - own);
+}
+
+/* Who was asked before the last turn has had its own. From all that were asked within the slack down two rounds settle it. */
+static double rivals(const fluid_models_t *models, uint32_t gpus, const fluid_state_t *at)
+{
+    double turn = 1 / fluid_ends_when_full(at, gpus), before = rivals_within(models, at->slack, at->slack);
+    for (int round = 0; round < 2; round++)
+        before = rivals_within(models, at->slack, fmin(at->slack, turn * (1 + before) / 2));
+    return before;
+}
+
+fluid_course_t fluid_course(const fluid_models_t *models, uint32_t gpus, const fluid_state_t *at,
+                            double early)
+{
+    fluid_course_t course = {.rivals = rivals(models, gpus, at)};
     for (uint32_t i = 0; i < models->count; i++) {
         const fluid_model_t *model = fluid_model(models, i);
         if (!(model->rate > 0))
@@ -75,12 +101,7 @@ fluid_course_t fluid_course(const fluid_models_t *models, const fluid_state_t *a
         double part = fluid_use(model, batch) / at->use, slacks = model->slack / at->slack;
         course.ends += part * fmin(1, at->slack / length);
         course.longer += part * fmin(1, slacks - 1) * fmax(0, 1 - at->slack / length);
-        double ahead = fmax(0, fmin(2 - slacks, 1)) * (1 - exp(-model->rate * at->slack));
-        course.rivals += ahead;
-        if (slacks <= 1)
-            own = fmin(own, ahead);
     }
-    course.rivals = fmax(0, course.rivals - own);
     return course;
 }
 
@@ -223,13 +244,19 @@ void fluid_scale_to(const fluid_models_t *models, double gpus)
     }
 }
 
+double fluid_erlang_b(uint32_t gpus, double load)
+{
+    double blocked = 1;
+    for (uint32_t g = 1; g <= gpus; g++)
+        blocked = load * blocked / (g + load * blocked);
+    return blocked;
+}
+
 double fluid_erlang_c(uint32_t gpus, double load)
 {
     if (gpus == 0 || load >= gpus)
         return 1;
-    double blocked = 1; /* Erlang B, by its recursion */
-    for (uint32_t g = 1; g <= gpus; g++)
-        blocked = load * blocked / (g + load * blocked);
+    double blocked = fluid_erlang_b(gpus, load);
     return blocked / (1 - load / gpus * (1 - blocked));
 }
 

@@ -79,12 +79,13 @@ typedef struct {
     /* That it does not, and is of models that can wait twice as long, or in part of those between. */
     double longer;
     /* Batches of other models that are expected to go before one of the shortest slack. Each that can wait no longer has one if a request
-     * of it came within that slack, and in part each that can wait up to twice as long. */
+     * of it came before, in half of the time in which all of them have their turns, and in part each that can wait up to twice as long. */
     double rivals;
 } fluid_course_t;
 
 /* When each starts so early, which leads to that state. */
-fluid_course_t fluid_course(const fluid_models_t *models, const fluid_state_t *at, double early);
+fluid_course_t fluid_course(const fluid_models_t *models, uint32_t gpus, const fluid_state_t *at,
+                            double early);
 
 /* How early all may start so that their use is at most `gpus`. */
 double fluid_early(const fluid_models_t *models, double gpus);
@@ -110,6 +111,8 @@ bool fluid_all_have_turns(const fluid_models_t *models, uint32_t gpus, double ea
 /* Scales all rates so that the use at frontrun is `gpus`. */
 void fluid_scale_to(const fluid_models_t *models, double gpus);
 
+/* Probability that all of them are busy when `load` GPUs' worth of work comes to them that does not wait (Erlang B). */
+double fluid_erlang_b(uint32_t gpus, double load);
 /* Probability that a request must wait when `load` GPUs' worth of work comes to `gpus` GPUs (Erlang C). */
 double fluid_erlang_c(uint32_t gpus, double load);
 /* Likewise when what comes varies `peakedness` times as much as a Poisson stream (Hayward: as many times fewer GPUs). */

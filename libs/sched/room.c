@@ -65,7 +65,7 @@ typedef struct {
 static fears_t fears(const room_t *room, const fluid_models_t *models, uint32_t gpus, const fluid_state_t *at,
                      double early, double over)
 {
-    fluid_course_t course = fluid_course(models, at, early);
+    fluid_course_t course = fluid_course(models, gpus, at, early);
     double busy = fluid_erlang_c_peaked(gpus, at->use, fmax(room->dispersion, 1));
     double late = none_ends(at, gpus, over, at->slack);
     if (room->worst == 0)

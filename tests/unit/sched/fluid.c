@@ -142,20 +142,46 @@ Test(fluid, fewer_of_many)
     cr_expect_float_eq(fluid_fewer(3, 0.5, 3.5), (7.0 / 8 + 1) / 2, 1e-12);
 }
 
-/* A model is in the way of one that can wait no longer if it is asked meanwhile. */
+static double rivals_on(const fluid_models_t *all, uint32_t gpus)
+{
+    const fluid_state_t at = fluid_state(all, 1);
+    return fluid_course(all, gpus, &at, 1).rivals;
+}
+
+/* A model is in the way of one that can wait no longer if it is asked meanwhile: for 20 ms, if turns take longer than twice that. */
 Test(fluid, who_is_asked_seldom_is_in_nobodys_way)
 {
-    fluid_model_t models[COUNT] = {model_of(0.1, 26, 5), model_of(0.1, 26, 5), model_of(0.1, 36, 5)};
+    fluid_model_t models[COUNT] = {model_of(0.1, 61, 40), model_of(0.1, 61, 40), model_of(0.1, 71, 40)};
     const fluid_models_t all = all_of(models);
     double asked = 1 - exp(-0.1 * 20); /* slacks of 20, 20 and 30 ms */
 
-    fluid_state_t at = fluid_state(&all, 1);
-    cr_expect_float_eq(fluid_course(&all, &at, 1).rivals, asked + asked / 2, 1e-9);
+    cr_expect_float_eq(rivals_on(&all, 1), asked + asked / 2, 1e-9);
     models[1].rate = 1e-9;
-    at = fluid_state(&all, 1);
-    cr_expect_float_eq(fluid_course(&all, &at, 1).rivals, asked + asked / 2, 1e-6,
+    cr_expect_float_eq(rivals_on(&all, 1), asked + asked / 2, 1e-6,
                        "the one that is asked seldom has the other before it");
     models[2].rate = models[0].rate = 1e-9;
-    at = fluid_state(&all, 1);
-    cr_expect_lt(fluid_course(&all, &at, 1).rivals, 1e-6);
+    cr_expect_lt(rivals_on(&all, 1), 1e-6);
+}
+
+/* On 64 GPUs a batch of 41 ms ends every 0.64 ms: who was asked before that has had its turn. */
+Test(fluid, who_was_asked_before_the_last_turn_is_in_nobodys_way)
+{
+    fluid_model_t models[COUNT] = {model_of(0.1, 61, 40), model_of(0.1, 61, 40), model_of(0.1, 61, 40)};
+    const fluid_models_t all = all_of(models);
+    double few = rivals_on(&all, 64);
+
+    cr_expect_gt(few, 2 * (1 - exp(-0.1 * 0.32)));
+    cr_expect_lt(few, 2 * (1 - exp(-0.1 * 0.4)));
+    cr_expect_lt(few, rivals_on(&all, 8));
+    cr_expect_lt(rivals_on(&all, 8), rivals_on(&all, 1));
+}
+
+/* Erlang's own: two lines and two calls, and what waits where it may. */
+Test(fluid, erlang)
+{
+    cr_expect_float_eq(fluid_erlang_b(1, 1), 0.5, 1e-12);
+    cr_expect_float_eq(fluid_erlang_b(2, 2), 0.4, 1e-12);
+    cr_expect_float_eq(fluid_erlang_c(2, 1), 1.0 / 3, 1e-12);
+    cr_expect_eq(fluid_erlang_b(0, 1), 1);
+    cr_expect_eq(fluid_erlang_b(3, 0), 0);
 }
