@@ -352,6 +352,7 @@ typedef struct {
     double contending; /* models, by their use; see fluid_state_t */
     double together;   /* how far bunches are kept together, 0 to 1 */
     uint32_t spread;   /* GPUs over which requests of clients that wait are spread; 0: of none */
+    room_reserve_t reserve;
 } plan_t;
 
 static fermata_model_t *model_at(const fluid_models_t *models, uint32_t m)
@@ -527,11 +528,14 @@ static plan_t plan(fermata_t *state, const fluid_models_t *models, uint32_t gpus
     if (spends) {
         all.together = room_keep_together(&room, models, gpus, &held, all.early);
         all.spread = (uint32_t)(gpus * fmin(1, room_alone(held.models)));
+        all.reserve = room_reserve(&room, models, gpus, &held, all.early);
+        if (all.reserve.strictly)
+            all.price = 0;
     }
     state->early = all.early;
     if (held.use > 0) {
         double leads = spend_on_leads(state, models, gpus, held.use, budget);
-        all.needed = fmin(1, (needed + leads) / fmin(budget + leads, gpus));
+        all.needed = fmin(1, (needed + leads) / fmin(fmax(budget, all.reserve.use) + leads, gpus));
     }
     return all;
 }
@@ -593,6 +597,8 @@ static void set_plan(const fermata_t *state, shard_t *shard, const fermata_model
     shard->plan.min_batch = least_batch(fluid, fluid->at_once ? INFINITY : common.price, common.together);
     shard->plan.quiet_ns = quiet_ns(fluid, common.together);
     shard->plan.spread = common.spread;
+    shard->plan.idle = common.reserve.idle;
+    shard->plan.idle_margin_ns = (int64_t)(fluid_lead(fluid, common.reserve.early) * 1e6);
     shard->plan.rate_per_ns = rates_per_ms(rates) / 1e6;
     shard->plan.margin_ns = (int64_t)(fluid_lead(fluid, common.early) * 1e6);
     shard->plan.spell_ns = (int64_t)(fluid->slack * 1e6);

@@ -27,6 +27,8 @@ static const double FULL = 0.98;
 /* But a plan knows of no batch that waits for a GPU and grows meanwhile, at last to what it is at frontrun: where waiting does no harm it
  * may want so large a part of what is left then besides. */
 static const double GROWN = 0.7;
+/* One GPU that is left to those whose time has come halves what is lost, at least. */
+static const double LEFT_ONE = 0.5;
 enum { ROOM_STEPS = 40 };
 
 /*
@@ -210,4 +212,54 @@ double room_keep_together(const room_t *room, const fluid_models_t *models, uint
     fluid_state_t at = fluid_state(models, early);
     double chance = room->chance * (1 - held->use / gpus);
     return fmin(1, fmax(split_in_vain(models, gpus, &at) / chance, (1 - early) / HELD_TOGETHER));
+}
+
+/* What comes to the GPUs that are left while all others are busy, in GPUs: that for which none of those ends within what it is held. */
+static double overflow(const fluid_models_t *models, uint32_t others, const fluid_state_t *at, double early,
+                       double held, double over)
+{
+    double load = 0, ends = fmin(1, DRAIN * over) * fluid_ends_when_full(at, others);
+    for (uint32_t m = 0; m < models->count; m++) {
+        const fluid_model_t *fluid = fluid_model(models, m);
+        if (fluid->rate > 0)
+            load += fluid_use(fluid, fluid_batch(fluid, early)) * exp(-ends * (1 - held) * fluid->slack);
+    }
+    return load;
+}
+
+/* Those who find one of the others free are so many more than are busy `before`. */
+static double use_of_others(const room_t *room, uint32_t others, double use, double before)
+{
+    double wait = fluid_erlang_c_peaked(others, use, fmax(room->dispersion, 1));
+    return before + (1 - wait) * fmax(0, use - before);
+}
+
+room_reserve_t room_reserve(const room_t *room, const fluid_models_t *models, uint32_t gpus,
+                            const fluid_state_t *held, double early)
+{
+    double idle = 1 - held->use / gpus, before = fluid_state(models, early).use;
+    double all_early = fluid_early(models, full_use(room, gpus));
+    if (room->worst > 0 || gpus < 2 || idle <= 0 || all_early <= early)
+        return (room_reserve_t){0};
+    double chance = room->chance * sqrt(idle);
+    fluid_state_t all = fluid_state(models, all_early);
+    fears_t without = fears(room, models, gpus, &all, all_early, idle);
+    if (LEFT_ONE * fmax(without.missed, without.out) <= chance)
+        return (room_reserve_t){
+            .idle = 2, .early = all_early, .use = use_of_others(room, gpus - 1, all.use, before)};
+    for (uint32_t left = 1; left < gpus; left *= 2) {
+        uint32_t others = gpus - left;
+        double over = 1 - held->use / others, at_most = fluid_early(models, full_use(room, others));
+        if (over <= 0 || at_most <= early)
+            break;
+        fluid_state_t at = fluid_state(models, at_most);
+        fears_t fear = fears(room, models, others, &at, at_most, over);
+        double load = overflow(models, others, &at, at_most, early, over);
+        if (fmax(fear.missed, fear.out) * fluid_erlang_b(left, load) <= chance)
+            return (room_reserve_t){.idle = left + 1,
+                                    .early = at_most,
+                                    .use = use_of_others(room, others, at.use, before),
+                                    .strictly = true};
+    }
+    return (room_reserve_t){0};
 }

@@ -25,6 +25,21 @@ double room_alone(double contending);
 /* How far a burst suffers from what was started early before it, 0 to 1. slack: the shortest, ms. */
 double room_blocked(const fluid_models_t *models, double slack);
 
+/* What else starts early, before its time, while GPUs enough are free, and leaves some to those whose time has come. */
+typedef struct {
+    uint32_t idle; /* GPUs that must be free, with the one that it takes; 0: nothing does */
+    double early;  /* so much of the slacks */
+    double use;    /* GPUs that are busy then, in the mean */
+    bool strictly; /* what is large enough to start at once does not take the others either */
+} room_reserve_t;
+
+/*
+ * Who starts early on all GPUs but a few is in nobody's way who finds those few: what the others cannot take in time comes to them at
+ * its time. `early`: as all start on any GPU. That is trunk reservation. Not in bursts, which want more than a few at once.
+ */
+room_reserve_t room_reserve(const room_t *room, const fluid_models_t *models, uint32_t gpus,
+                            const fluid_state_t *held, double early);
+
 /*
  * How far requests that come in a bunch are to be kept together, 0 to 1, when all start so `early`. One that is split takes a GPU for each
  * of them, and where a batch of one takes longer than another model can wait none of those ends in time for what comes next. That costs

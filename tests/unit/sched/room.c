@@ -82,3 +82,47 @@ Test(room, in_bursts_fewer_are_spent_where_longer_batches_shut_out)
 {
     cr_expect_lt(spent(model_of(0.034, 400, 59, 1), 3, 0.2), 1.3);
 }
+
+/* The same, with `rate` requests/ms in all and none started early yet. */
+static room_reserve_t reserved(fluid_model_t one, fluid_model_t other, uint32_t gpus, double worst)
+{
+    fluid_model_t models[COUNT] = {one, other};
+    const room_t room = {.chance = 0.008, .dispersion = 1, .worst = worst};
+    const fluid_models_t all = all_of(models, COUNT);
+    const fluid_state_t held = fluid_state(&all, 0);
+
+    return room_reserve(&room, &all, gpus, &held, 0);
+}
+
+/* Batches of 30 ms beside a slack of 15, on 4 GPUs. If one in 67 of the short may find none at all, all start at once but on the last
+ * one; with four times as many of the long more must stay free. */
+Test(room, gpus_are_left_to_whoever_cannot_wait)
+{
+    const fluid_model_t tight = model_of(0.01, 20, 4, 1);
+    room_reserve_t few = reserved(tight, model_of(0.03, 130, 29, 1), 4, 0),
+                   more = reserved(tight, model_of(0.12, 130, 29, 1), 4, 0),
+                   full = reserved(tight, model_of(2.5, 130, 29, 1), 4, 0);
+
+    cr_expect_eq(few.idle, 2);
+    cr_expect_eq(few.early, 1);
+    cr_expect_gt(few.use, 0.7, "the long take .9 of a GPU if all go at once");
+    cr_expect_lt(few.use, 0.96);
+    cr_expect_gt(more.idle, 0);
+    cr_expect(more.idle > few.idle || more.early < 1);
+    cr_expect_eq(full.idle, 0);
+}
+
+Test(room, none_are_left_in_bursts)
+{
+    const fluid_model_t tight = model_of(0.01, 20, 4, 1), other = model_of(0.03, 130, 29, 1);
+
+    cr_expect_eq(reserved(tight, other, 4, 0.5).idle, 0);
+}
+
+Test(room, one_gpu_has_none_to_leave)
+{
+    const fluid_model_t tight = model_of(0.001, 20, 4, 1), other = model_of(0.001, 130, 29, 1);
+
+    cr_expect_eq(reserved(tight, other, 1, 0).idle, 0);
+    cr_expect_eq(reserved(tight, other, 2, 0).idle, 2);
+}

@@ -1,11 +1,12 @@
 /*
  * The shards on one thread decide what sched_t decides: the same trace (arrivals and cancellations, batches
  * that end early and late, take other times than their profile says, or fail and are tried again, GPUs that join, drain and
- * leave, models that come, change and go; or clients that wait for their answers)
+ * leave, models that come, change and go; or clients that wait for their answers, or few requests and long batches)
  * gives the same grants and the same drops, for one shard and for three.
  */
 #include "base/heap.h"
 #include "base/prng.h"
+#include "sched/core.h"
 #include "shards/internal.h"
 
 #include <criterion/criterion.h>
@@ -19,6 +20,8 @@ enum {
     MODELS = 7,
     GPUS = 5,
     CLIENTS = 8,
+    LONG = 10,          /* so many times as long */
+    SPARSE_GAP_MS = 15, /* from one request to the next */
     REQUESTS = 6000,
     LINES_MAX = 3 * REQUESTS,
     LINE_BYTES = 64,
@@ -48,6 +51,8 @@ typedef struct {
     bool eventful;  /* all that can happen does, and not only tasks, batches and GPUs */
     bool scattered; /* batches take other times than their profiles, and that is told */
     bool closed;    /* clients that ask again when they have their answers, in place of a stream */
+    bool sparse;    /* few requests, and models whose batches take longer than others can wait */
+    bool reserves;  /* GPUs were left to who must have one */
     uint32_t sent;
     profile_t profiles[MODELS];
     int64_t gpu_free_ns[GPUS]; /* scattered: really */
@@ -190,6 +195,11 @@ static void report_ends(run_t *run)
 
 /* ---- What happens besides ---- */
 
+static bool is_long(const run_t *run, uint32_t model)
+{
+    return run->sparse && model >= MODELS / 2;
+}
+
 static void make_profile(profile_t *profile, uint32_t model, uint32_t tenths)
 {
     cr_assert_eq(profile_from_line(profile, (1 + model % 3) * MS / 20 * tenths,
@@ -201,7 +211,7 @@ static void add_model(run_t *run, uint32_t model)
 {
     profile_t profile;
     sched_model_opts_t opts = {.slo_ns = 40 * MS};
-    make_profile(&profile, model, 10);
+    make_profile(&profile, model, is_long(run, model) ? 10 * LONG : 10);
     run->profiles[model] = profile;
     status_t status = run->sched ? sched_add_model(run->sched, run->now_ns, model, &profile, &opts, NULL)
                                  : shards_add_model(run->shards, run->now_ns, model, &profile, &opts, NULL);
@@ -305,22 +315,24 @@ static void play(run_t *run, uint64_t seed)
         int64_t at_ns = run->sent < REQUESTS ? next_ns : SCHED_NEVER;
         at_ns = wake_ns < at_ns ? wake_ns : at_ns;
         at_ns = heap_min_key(&run->ends) < at_ns ? heap_min_key(&run->ends) : at_ns;
-        if (at_ns == SCHED_NEVER || at_ns > 4000 * MS)
+        if (at_ns == SCHED_NEVER || at_ns > (run->sparse ? 20000 : 4000) * MS)
             break;
         run->now_ns = at_ns > run->now_ns ? at_ns : run->now_ns;
         report_ends(run);
         if (run->sent < REQUESTS && next_ns <= run->now_ns) {
             int64_t budget_ns = prng_range(&prng, 20, 60) * MS;
             uint32_t model = (uint32_t)prng_below(&prng, MODELS);
-            ask(run, model, budget_ns);
+            ask(run, model, is_long(run, model) ? 10 * budget_ns : budget_ns);
             uint32_t sent = run->sent;
-            next_ns += (int64_t)prng_exponential(&prng, (double)MS / 3);
+            next_ns +=
+                (int64_t)prng_exponential(&prng, run->sparse ? SPARSE_GAP_MS * (double)MS : (double)MS / 3);
             if (sent % 500 == 250) /* GPU 4 drains, leaves at once or comes back */
                 gpu_event(run, (int)(sent / 500 % 3 + 1) % 3, 4);
             if (run->eventful && sent % 100 == 99)
                 change_something(run, sent);
         }
         wake_ns = decide(run);
+        run->reserves |= run->sched && run->sched->shards[MODELS - 1].plan.idle > 0;
     }
 }
 
@@ -344,7 +356,7 @@ static void add_models(run_t *run)
         gpu_event(run, 0, g);
 }
 
-typedef enum { PLAIN, EVENTFUL, SCATTERED, CLOSED } course_t; /* scattered: eventful too */
+typedef enum { PLAIN, EVENTFUL, SCATTERED, CLOSED, SPARSE } course_t; /* scattered: eventful too */
 
 static run_t *run_one(const char *policy, const char *params, course_t course, uint32_t shard_count,
                       uint64_t seed)
@@ -352,6 +364,7 @@ static run_t *run_one(const char *policy, const char *params, course_t course, u
     run_t *run = calloc(1, sizeof *run);
     run->eventful = course == EVENTFUL || course == SCATTERED;
     run->closed = course == CLOSED;
+    run->sparse = course == SPARSE;
     run->scattered = course == SCATTERED;
     run->lines = calloc(LINES_MAX, sizeof *run->lines);
     cr_assert_eq(heap_init(&run->ends, BATCHES, NULL), STATUS_OK);
@@ -425,6 +438,8 @@ static void compare_all(const char *policy, const char *params, course_t course)
         if (course == CLOSED)
             cr_expect_gt(one->batch_count, 3 * REQUESTS / CLIENTS, "they go to one GPU: %u batches",
                          one->batch_count);
+        if (course == SPARSE)
+            cr_expect(one->reserves, "no GPU is left to who must have one");
         cr_assert_gt(one->count, 100);
         for (uint32_t k = 1; k <= 3; k += 2) {
             char what[64];
@@ -452,6 +467,11 @@ Test(lockstep, fermata)
 Test(lockstep, fermata_with_clients_that_wait)
 {
     compare_all("fermata", NULL, CLOSED);
+}
+
+Test(lockstep, fermata_with_gpus_left_to_who_must_have_one)
+{
+    compare_all("fermata", NULL, SPARSE);
 }
 
 Test(lockstep, deferred)

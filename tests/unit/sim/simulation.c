@@ -390,6 +390,19 @@ Test(simulation, fermata_holds_nobody_where_more_are_lost_by_it)
     cr_expect_lt((double)fermata.lost, 0.005 * 20 * 920, "%lu lost, eager %lu", fermata.lost, eager.lost);
 }
 
+/* If the long started at once on all GPUs they would shut out the short, as with `eager`; so they do on all but one. */
+Test(simulation, fermata_leaves_a_gpu_to_whoever_cannot_wait)
+{
+    static const double rates_rps[] = {150, 170, 190};
+    for (unsigned i = 0; i < sizeof rates_rps / sizeof *rates_rps; i++) {
+        answers_t fermata = answers_of("short_beside_long", 3, "fermata", rates_rps[i], 100),
+                  eager = answers_of("short_beside_long", 3, "eager", rates_rps[i], 100);
+        expect_quick("short_beside_long", rates_rps[i], &fermata, &eager, 1.15, 1.5);
+        cr_expect_lt((double)fermata.lost, 0.7 * (double)eager.lost, "%.0f/s: %lu lost, eager %lu",
+                     rates_rps[i], fermata.lost, eager.lost);
+    }
+}
+
 /* Each of three has its turn in time whatever chance does, and none of them is alone with its own batches: nearly all of what is idle
  * is spent. */
 Test(simulation, fermata_is_as_quick_as_eager_where_all_have_their_turns)
