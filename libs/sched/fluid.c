@@ -81,7 +81,7 @@ static double rivals_within(const fluid_models_t *models, double slack, double m
 }
 
 /* Who was asked before the last turn has had its own. From all that were asked within the slack down two rounds settle it. */
-static double rivals(const fluid_models_t *models, uint32_t gpus, const fluid_state_t *at)
+double fluid_rivals(const fluid_models_t *models, uint32_t gpus, const fluid_state_t *at)
 {
     double turn = 1 / fluid_ends_when_full(at, gpus), before = rivals_within(models, at->slack, at->slack);
     for (int round = 0; round < 2; round++)
@@ -89,10 +89,9 @@ static double rivals(const fluid_models_t *models, uint32_t gpus, const fluid_st
     return before;
 }
 
-fluid_course_t fluid_course(const fluid_models_t *models, uint32_t gpus, const fluid_state_t *at,
-                            double early)
+fluid_course_t fluid_course(const fluid_models_t *models, const fluid_state_t *at, double early)
 {
-    fluid_course_t course = {.rivals = rivals(models, gpus, at)};
+    fluid_course_t course = {0};
     for (uint32_t i = 0; i < models->count; i++) {
         const fluid_model_t *model = fluid_model(models, i);
         if (!(model->rate > 0))

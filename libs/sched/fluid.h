@@ -78,14 +78,14 @@ typedef struct {
     double ends;
     /* That it does not, and is of models that can wait twice as long, or in part of those between. */
     double longer;
-    /* Batches of other models that are expected to go before one of the shortest slack. Each that can wait no longer has one if a request
-     * of it came before, in half of the time in which all of them have their turns, and in part each that can wait up to twice as long. */
-    double rivals;
 } fluid_course_t;
 
 /* When each starts so early, which leads to that state. */
-fluid_course_t fluid_course(const fluid_models_t *models, uint32_t gpus, const fluid_state_t *at,
-                            double early);
+fluid_course_t fluid_course(const fluid_models_t *models, const fluid_state_t *at, double early);
+
+/* Batches of other models that are expected to go before one of the shortest slack. Each that can wait no longer has one if a request
+ * of it came before, in half of the time in which all of them have their turns, and in part each that can wait up to twice as long. */
+double fluid_rivals(const fluid_models_t *models, uint32_t gpus, const fluid_state_t *at);
 
 /* How early all may start so that their use is at most `gpus`. */
 double fluid_early(const fluid_models_t *models, double gpus);

@@ -40,10 +40,10 @@ static match_state_t state_at(const candidate_t *candidate, int64_t now_ns)
     return next_ns(candidate, state) <= now_ns ? MATCH_READY : state;
 }
 
-static void model_attach(matcher_t *matcher, int64_t now_ns, uint32_t model)
+/* It is in no heap. */
+static void model_attach(matcher_t *matcher, uint32_t model, match_state_t state)
 {
     match_model_t *entry = &matcher->models[model];
-    match_state_t state = state_at(&entry->candidate, now_ns);
     if (state == MATCH_NONE)
         return;
     if (state == MATCH_READY) {
@@ -69,7 +69,7 @@ void matcher_on_candidate(matcher_t *matcher, int64_t now_ns, uint32_t model, co
         return;
     }
     model_detach(matcher, entry, MATCH_NONE);
-    model_attach(matcher, now_ns, model);
+    model_attach(matcher, model, state);
 }
 
 void matcher_close_gpu(matcher_t *matcher, uint32_t gpu)
@@ -140,7 +140,7 @@ static void ripen(matcher_t *matcher, int64_t now_ns)
     while (heap_min_key(&matcher->waiting) <= now_ns) {
         match_model_t *entry = CONTAINER_OF(heap_min(&matcher->waiting), match_model_t, node);
         model_detach(matcher, entry, MATCH_NONE);
-        model_attach(matcher, now_ns, (uint32_t)(entry - matcher->models));
+        model_attach(matcher, (uint32_t)(entry - matcher->models), state_at(&entry->candidate, now_ns));
     }
     int64_t horizon_ns = now_ns + (matcher->ready.len ? matcher->lead_ns : 0);
     while (heap_min_key(&matcher->busy) <= horizon_ns) {
@@ -238,41 +238,53 @@ static uint32_t pick_model_restricted(const matcher_t *matcher, const heap_t *he
     return best ? (uint32_t)best->tie : UINT32_MAX;
 }
 
-uint32_t matcher_first_ready(const matcher_t *matcher)
+static uint32_t first_of(const heap_t *heap)
 {
-    heap_node_t *node = heap_min(&matcher->ready);
-    return node ? (uint32_t)(CONTAINER_OF(node, match_model_t, node) - matcher->models) : UINT32_MAX;
+    return heap->len ? (uint32_t)heap->slots[0].tie : UINT32_MAX;
 }
 
-static void bind(matcher_t *matcher, const match_grant_t *grant)
+uint32_t matcher_first_ready(const matcher_t *matcher)
 {
-    model_detach(matcher, &matcher->models[grant->model], MATCH_NONE);
-    matcher_close_gpu(matcher, grant->gpu);
+    return first_of(&matcher->ready);
+}
+
+static uint32_t pick_model(const matcher_t *matcher, const heap_t *heap, int64_t now_ns)
+{
+    return is_restricted(matcher) ? pick_model_restricted(matcher, heap, now_ns) : first_of(heap);
+}
+
+static bool is_late(const candidate_t *candidate, int64_t now_ns, int64_t gpu_free_ns)
+{
+    return gpu_free_ns > candidate->latest_ns || now_ns + candidate->lead_ns > candidate->latest_ns;
+}
+
+static match_grant_t bind(matcher_t *matcher, int64_t now_ns, uint32_t model, uint32_t gpu)
+{
+    match_grant_t grant = {.model = model,
+                           .gpu = gpu,
+                           .gpu_free_ns = matcher->gpus[gpu].free_ns,
+                           .gpus = count_free(matcher, now_ns, model),
+                           .vague = matcher->models[model].candidate.vague};
+    if (!grant.vague) {
+        model_detach(matcher, &matcher->models[model], MATCH_NONE);
+        matcher_close_gpu(matcher, gpu);
+    }
+    return grant;
 }
 
 static bool next_ready(matcher_t *matcher, int64_t now_ns, match_grant_t *grant)
 {
     while (matcher->ready.len && has_gpu(matcher, now_ns)) {
-        uint32_t model = is_restricted(matcher) ? pick_model_restricted(matcher, &matcher->ready, now_ns)
-                                                : matcher_first_ready(matcher);
+        uint32_t model = pick_model(matcher, &matcher->ready, now_ns);
         if (model == UINT32_MAX)
             return false;
         match_model_t *entry = &matcher->models[model];
         uint32_t gpu = pick_gpu(matcher, now_ns, model);
-        int64_t free_ns = matcher->gpus[gpu].free_ns;
-        int64_t start_ns = now_ns + entry->candidate.lead_ns;
-        bool vague = entry->candidate.vague;
-        if (!vague && (free_ns > entry->candidate.latest_ns || start_ns > entry->candidate.latest_ns)) {
+        if (!entry->candidate.vague && is_late(&entry->candidate, now_ns, matcher->gpus[gpu].free_ns)) {
             model_detach(matcher, entry, MATCH_STALE);
             continue;
         }
-        *grant = (match_grant_t){.model = model,
-                                 .gpu = gpu,
-                                 .gpu_free_ns = free_ns,
-                                 .gpus = count_free(matcher, now_ns, model),
-                                 .vague = vague};
-        if (!vague)
-            bind(matcher, grant);
+        *grant = bind(matcher, now_ns, model, gpu);
         return true;
     }
     return false;
@@ -283,17 +295,13 @@ static bool next_early(matcher_t *matcher, int64_t now_ns, match_grant_t *grant)
 {
     if (matcher->early.len == 0 || bitmap_count(&matcher->free) == 0)
         return false;
-    uint32_t model = is_restricted(matcher) ? pick_model_restricted(matcher, &matcher->early, now_ns)
-                                            : (uint32_t)matcher->early.slots[0].tie;
-    if (model == UINT32_MAX || !finds_enough(matcher, now_ns, model) ||
-        now_ns + matcher->models[model].candidate.lead_ns > matcher->models[model].candidate.latest_ns)
+    uint32_t model = pick_model(matcher, &matcher->early, now_ns);
+    if (model == UINT32_MAX || !finds_enough(matcher, now_ns, model))
         return false;
     uint32_t gpu = pick_gpu(matcher, now_ns, model);
-    *grant = (match_grant_t){.model = model,
-                             .gpu = gpu,
-                             .gpu_free_ns = matcher->gpus[gpu].free_ns,
-                             .gpus = count_free(matcher, now_ns, model)};
-    bind(matcher, grant);
+    if (is_late(&matcher->models[model].candidate, now_ns, matcher->gpus[gpu].free_ns))
+        return false;
+    *grant = bind(matcher, now_ns, model, gpu);
     return true;
 }
 

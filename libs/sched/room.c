@@ -44,9 +44,10 @@ static double none_ends(const fluid_state_t *at, uint32_t gpus, double over, dou
  * As none_ends(), since batches do not end by chance but as their lengths say. Of those ends such a part as makes none_ends() of many is
  * for what waits. So few models seldom wait for long, and of many one end is not enough.
  */
-static double too_few_end(const fluid_course_t *course, uint32_t gpus, double over)
+static double too_few_end(const fluid_models_t *models, const fluid_state_t *at, const fluid_course_t *course,
+                          uint32_t gpus, double over)
 {
-    return fluid_fewer(gpus, course->ends * fmin(1, DRAIN * over), 1 + course->rivals);
+    return fluid_fewer(gpus, course->ends * fmin(1, DRAIN * over), 1 + fluid_rivals(models, gpus, at));
 }
 
 /*
@@ -64,14 +65,24 @@ typedef struct {
     double missed, out;
 } fears_t;
 
+static double worse(fears_t fears)
+{
+    return fmax(fears.missed, fears.out);
+}
+
+static double all_busy(const room_t *room, uint32_t gpus, double use)
+{
+    return fluid_erlang_c_peaked(gpus, use, fmax(room->dispersion, 1));
+}
+
 static fears_t fears(const room_t *room, const fluid_models_t *models, uint32_t gpus, const fluid_state_t *at,
                      double early, double over)
 {
-    fluid_course_t course = fluid_course(models, gpus, at, early);
-    double busy = fluid_erlang_c_peaked(gpus, at->use, fmax(room->dispersion, 1));
+    fluid_course_t course = fluid_course(models, at, early);
+    double busy = all_busy(room, gpus, at->use);
     double late = none_ends(at, gpus, over, at->slack);
     if (room->worst == 0)
-        late = fmin(late, too_few_end(&course, gpus, over));
+        late = fmin(late, too_few_end(models, at, &course, gpus, over));
     return (fears_t){.missed = busy * late, .out = busy * shut_out(&course, gpus)};
 }
 
@@ -161,7 +172,7 @@ static double most_busy(const room_t *room, const fluid_models_t *models, uint32
     double over = fmax(0, 1 - (held->use + room->worst) / gpus);
     double given = room->chance * over, chance = given * (room->worst > 0 ? BURSTS_ROOM : 1);
     fears_t before = fears(room, models, gpus, held, 0, over);
-    double lost_before = fmax(before.missed, before.out);
+    double lost_before = worse(before);
     double full_early = fluid_early(models, full_use(room, gpus));
     for (double early = fluid_early(models, planned_use(room, gpus, held)); early > 0;
          early = step_down(early, full_early)) {
@@ -175,7 +186,7 @@ static double most_busy(const room_t *room, const fluid_models_t *models, uint32
                               (at.use <= turns && fluid_all_have_turns(models, gpus, early, at.slack)));
         bool splits = own_bursts > 0 && own_bursts * split_in_vain(models, gpus, &at) > given;
         double bearable = fmax(chance, no_more(room, gpus, held, at.use) * lost_before);
-        if ((!grown && !splits && fmax(now.missed, now.out) <= bearable) || shut_out_less ||
+        if ((!grown && !splits && worse(now) <= bearable) || shut_out_less ||
             (at.use <= turns && fluid_all_have_turns(models, gpus, early, 0)))
             return at.use;
     }
@@ -227,39 +238,40 @@ static double overflow(const fluid_models_t *models, uint32_t others, const flui
     return load;
 }
 
-/* Those who find one of the others free are so many more than are busy `before`. */
-static double use_of_others(const room_t *room, uint32_t others, double use, double before)
+/* So many are busy when those who find one of the others free start early, and else as many as before. */
+static room_reserve_t leave(const room_t *room, const fluid_models_t *models, uint32_t gpus, uint32_t left,
+                            double early, double early_before)
 {
-    double wait = fluid_erlang_c_peaked(others, use, fmax(room->dispersion, 1));
-    return before + (1 - wait) * fmax(0, use - before);
+    double use = fluid_state(models, early).use, before = fluid_state(models, early_before).use;
+    double found = 1 - all_busy(room, gpus - left, use);
+    return (room_reserve_t){.idle = left + 1, .early = early, .use = before + found * fmax(0, use - before)};
 }
 
 room_reserve_t room_reserve(const room_t *room, const fluid_models_t *models, uint32_t gpus,
                             const fluid_state_t *held, double early)
 {
-    double idle = 1 - held->use / gpus, before = fluid_state(models, early).use;
-    double all_early = fluid_early(models, full_use(room, gpus));
-    if (room->worst > 0 || gpus < 2 || idle <= 0 || all_early <= early)
+    double idle = 1 - held->use / gpus;
+    if (room->worst > 0 || gpus < 2 || idle <= 0)
         return (room_reserve_t){0};
-    double chance = room->chance * sqrt(idle);
-    fluid_state_t all = fluid_state(models, all_early);
-    fears_t without = fears(room, models, gpus, &all, all_early, idle);
-    if (LEFT_ONE * fmax(without.missed, without.out) <= chance)
-        return (room_reserve_t){
-            .idle = 2, .early = all_early, .use = use_of_others(room, gpus - 1, all.use, before)};
+    double chance = room->chance * sqrt(idle), on_all = fluid_early(models, full_use(room, gpus));
+    if (on_all <= early)
+        return (room_reserve_t){0};
+    fluid_state_t all = fluid_state(models, on_all);
+    if (LEFT_ONE * worse(fears(room, models, gpus, &all, on_all, idle)) <= chance)
+        return leave(room, models, gpus, 1, on_all, early);
     for (uint32_t left = 1; left < gpus; left *= 2) {
         uint32_t others = gpus - left;
-        double over = 1 - held->use / others, at_most = fluid_early(models, full_use(room, others));
-        if (over <= 0 || at_most <= early)
+        double over = 1 - held->use / others, on_others = fluid_early(models, full_use(room, others));
+        if (over <= 0 || on_others <= early)
             break;
-        fluid_state_t at = fluid_state(models, at_most);
-        fears_t fear = fears(room, models, others, &at, at_most, over);
-        double load = overflow(models, others, &at, at_most, early, over);
-        if (fmax(fear.missed, fear.out) * fluid_erlang_b(left, load) <= chance)
-            return (room_reserve_t){.idle = left + 1,
-                                    .early = at_most,
-                                    .use = use_of_others(room, others, at.use, before),
-                                    .strictly = true};
+        fluid_state_t at = fluid_state(models, on_others);
+        double load = overflow(models, others, &at, on_others, early, over);
+        double late = worse(fears(room, models, others, &at, on_others, over));
+        if (late * fluid_erlang_b(left, load) <= chance) {
+            room_reserve_t reserve = leave(room, models, gpus, left, on_others, early);
+            reserve.strictly = true;
+            return reserve;
+        }
     }
     return (room_reserve_t){0};
 }

@@ -19,20 +19,20 @@
 
 /* What the slow loop of a policy has decided about this model; the fast path only reads it. */
 typedef struct {
-    int64_t margin_ns; /* ready so long before frontrun */
-    int64_t idle_margin_ns;
-    int64_t quiet_ns;     /* but not as long as something came within so long */
-    int64_t spell_ns;     /* what comes within so long counts as following; 0: nothing is counted */
-    int64_t wait_ns;      /* policy `timeout`: after the first arrival */
-    int64_t bias_ns;      /* taken off the key */
-    double rate_per_ns;   /* as measured; 0: not known */
-    double refuse;        /* part of the requests that is given up as they come */
-    double refuse_debt;   /* how many are still to be: kept when the plan changes */
-    uint64_t refuse_seen; /* submitted when it was last looked at */
-    uint32_t min_batch;   /* ready as soon as so many are there */
-    uint32_t idle;   /* while so many GPUs are free it goes idle_margin_ns before frontrun; 0: it does not */
-    uint32_t spread; /* over so many GPUs go requests of clients that wait; 0: they go as one batch */
-    uint32_t target_batch; /* heads that would keep a batch below this are given up; 0: none are */
+    int64_t margin_ns;      /* ready so long before frontrun */
+    int64_t idle_margin_ns; /* likewise while `idle` GPUs are free */
+    int64_t quiet_ns;       /* but not as long as something came within so long */
+    int64_t spell_ns;       /* what comes within so long counts as following; 0: nothing is counted */
+    int64_t wait_ns;        /* policy `timeout`: after the first arrival */
+    int64_t bias_ns;        /* taken off the key */
+    double rate_per_ns;     /* as measured; 0: not known */
+    double refuse;          /* part of the requests that is given up as they come */
+    double refuse_debt;     /* how many are still to be: kept when the plan changes */
+    uint64_t refuse_seen;   /* submitted when it was last looked at */
+    uint32_t min_batch;     /* ready as soon as so many are there */
+    uint32_t idle;          /* 0: it does not go while others must stay free */
+    uint32_t spread;        /* over so many GPUs go requests of clients that wait; 0: they go as one batch */
+    uint32_t target_batch;  /* heads that would keep a batch below this are given up; 0: none are */
 } shard_plan_t;
 
 typedef struct {

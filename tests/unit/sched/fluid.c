@@ -145,7 +145,7 @@ Test(fluid, fewer_of_many)
 static double rivals_on(const fluid_models_t *all, uint32_t gpus)
 {
     const fluid_state_t at = fluid_state(all, 1);
-    return fluid_course(all, gpus, &at, 1).rivals;
+    return fluid_rivals(all, gpus, &at);
 }
 
 /* A model is in the way of one that can wait no longer if it is asked meanwhile: for 20 ms, if turns take longer than twice that. */

@@ -28,36 +28,43 @@ static void start(play_t *play, uint32_t gpus, uint32_t idle, double margin)
     plan(play, idle, margin);
 }
 
+static void expect(play_t *play, double until, const char *schedule)
+{
+    cr_expect_str_eq(play_until(play, until), schedule);
+    play_stop(play);
+}
+
+/* R1 comes at 1 and B1 at 2. */
+static void start_both(play_t *play, uint32_t gpus, uint32_t idle, double margin)
+{
+    start(play, gpus, idle, margin);
+    play_arrive(play, 0, 1, 0, 1);
+    play_arrive(play, 1, 2, 0, 1);
+}
+
 Test(reserve, nobody_goes_early_unless_it_is_planned)
 {
     play_t play;
     start(&play, 3, 0, 34);
     play_arrive(&play, 0, 1, 0, 1);
-    cr_expect_str_eq(play_until(&play, 19), "");
-    play_stop(&play);
+    expect(&play, 19, "");
 }
 
+/* B1 goes as R1 has ended. */
 Test(reserve, the_last_gpu_is_left)
 {
     play_t play;
-    start(&play, 2, 2, 34);
-    play_arrive(&play, 0, 1, 0, 1);
-    play_arrive(&play, 1, 2, 0, 1);
-    cr_expect_str_eq(play_until(&play, 19),
-                     "1 gpu1 R1 until 7\n"
-                     "7 gpu1 B1 until 13\n",
-                     "it goes as another one has come free");
-    play_stop(&play);
+    start_both(&play, 2, 2, 34);
+    expect(&play, 19,
+           "1 gpu1 R1 until 7\n"
+           "7 gpu1 B1 until 13\n");
 }
 
 Test(reserve, as_many_are_left_as_is_planned)
 {
     play_t play;
-    start(&play, 3, 3, 34);
-    play_arrive(&play, 0, 1, 0, 1);
-    play_arrive(&play, 1, 2, 0, 1);
-    cr_expect_str_eq(play_until(&play, 6), "1 gpu1 R1 until 7\n");
-    play_stop(&play);
+    start_both(&play, 3, 3, 34);
+    expect(&play, 6, "1 gpu1 R1 until 7\n");
 }
 
 /* R1 runs when B1's time has come, which it was only 6 before. */
@@ -67,9 +74,9 @@ Test(reserve, whose_time_has_come_takes_it)
     start(&play, 2, 2, 34);
     play_arrive(&play, 0, 1, 0, 1);
     play_arrive_slo(&play, 1, 2, 11);
-    cr_expect_str_eq(play_until(&play, 19), "1 gpu1 R1 until 7\n"
-                                            "6 gpu2 B1 until 12\n");
-    play_stop(&play);
+    expect(&play, 19,
+           "1 gpu1 R1 until 7\n"
+           "6 gpu2 B1 until 12\n");
 }
 
 /* Most of the slack is waited for. With one that is held until 34 that is until 12. */
@@ -78,20 +85,17 @@ Test(reserve, not_before_its_margin)
     play_t play;
     start(&play, 3, 2, 22);
     play_arrive(&play, 0, 1, 0, 1);
-    cr_expect_str_eq(play_until(&play, 19), "12 gpu1 R1 until 18\n");
-    play_stop(&play);
+    expect(&play, 19, "12 gpu1 R1 until 18\n");
 }
 
 /* From 13 on B might go, but then one GPU is not enough. */
 Test(reserve, nor_then_if_too_few_are_free)
 {
     play_t play;
-    start(&play, 2, 2, 22);
-    play_arrive(&play, 0, 1, 0, 1);
-    play_arrive(&play, 1, 2, 0, 1);
-    cr_expect_str_eq(play_until(&play, 19), "12 gpu1 R1 until 18\n"
-                                            "18 gpu1 B1 until 24\n");
-    play_stop(&play);
+    start_both(&play, 2, 2, 22);
+    expect(&play, 19,
+           "12 gpu1 R1 until 18\n"
+           "18 gpu1 B1 until 24\n");
 }
 
 Test(reserve, what_comes_meanwhile_goes_with_it)
@@ -99,8 +103,7 @@ Test(reserve, what_comes_meanwhile_goes_with_it)
     play_t play;
     start(&play, 3, 2, 22);
     play_arrive(&play, 0, 1, 2, 3);
-    cr_expect_str_eq(play_until(&play, 19), "10 gpu1 R1-R3 until 18\n");
-    play_stop(&play);
+    expect(&play, 19, "10 gpu1 R1-R3 until 18\n");
 }
 
 Test(reserve, the_more_urgent_goes_first)
@@ -110,21 +113,18 @@ Test(reserve, the_more_urgent_goes_first)
     play_arrive(&play, 0, 1, 0, 1);
     play_arrive(&play, 0, 2, 0, 1);
     play_arrive_slo(&play, 1, 3, 20);
-    cr_expect_str_eq(play_until(&play, 19), "1 gpu1 R1 until 7\n"
-                                            "7 gpu1 B1 until 13\n"
-                                            "13 gpu1 R2 until 19\n");
-    play_stop(&play);
+    expect(&play, 19,
+           "1 gpu1 R1 until 7\n"
+           "7 gpu1 B1 until 13\n"
+           "13 gpu1 R2 until 19\n");
 }
 
 /* Those that others may use are none of its own. */
 Test(reserve, only_gpus_that_it_may_use_count)
 {
     play_t play;
-    start(&play, 3, 2, 34);
+    start_both(&play, 3, 2, 34);
     cr_assert_eq(sched_allow(play.sched, 0, 0, 0, false), STATUS_OK);
     cr_assert_eq(sched_allow(play.sched, 0, 0, 1, false), STATUS_OK);
-    play_arrive(&play, 0, 1, 0, 1);
-    play_arrive(&play, 1, 2, 0, 1);
-    cr_expect_str_eq(play_until(&play, 19), "2 gpu1 B1 until 8\n");
-    play_stop(&play);
+    expect(&play, 19, "2 gpu1 B1 until 8\n");
 }

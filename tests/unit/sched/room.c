@@ -56,15 +56,27 @@ Test(room, bunches_are_kept_together_where_batches_are_held)
     cr_expect_float_eq(kept_together(patient, 8, 0.98), 0.4, 1e-9);
 }
 
+/* Two models, and all of them held. */
+typedef struct {
+    fluid_model_t models[COUNT];
+    fluid_models_t all;
+    fluid_state_t held;
+    room_t room;
+} pair_t;
+
+static void set_pair(pair_t *pair, fluid_model_t one, fluid_model_t other, double worst)
+{
+    *pair = (pair_t){.models = {one, other}, .room = {.chance = 0.008, .dispersion = 1, .worst = worst}};
+    pair->all = all_of(pair->models, COUNT);
+    pair->held = fluid_state(&pair->all, 0);
+}
+
 /* GPUs that may be busy, with an SLO of 20 ms beside one of 400. */
 static double spent(fluid_model_t other, uint32_t gpus, double worst)
 {
-    fluid_model_t models[COUNT] = {model_of(0.2, 20, 4, 1), other};
-    const room_t room = {.chance = 0.008, .dispersion = 1, .worst = worst};
-    const fluid_models_t all = all_of(models, COUNT);
-    const fluid_state_t held = fluid_state(&all, 0);
-
-    return room_spend(&room, &all, gpus, &held, 0);
+    pair_t pair;
+    set_pair(&pair, model_of(0.2, 20, 4, 1), other, worst);
+    return room_spend(&pair.room, &pair.all, gpus, &pair.held, 0);
 }
 
 Test(room, what_bursts_want_is_left_to_them)
@@ -83,19 +95,16 @@ Test(room, in_bursts_fewer_are_spent_where_longer_batches_shut_out)
     cr_expect_lt(spent(model_of(0.034, 400, 59, 1), 3, 0.2), 1.3);
 }
 
-/* The same, with `rate` requests/ms in all and none started early yet. */
+/* None has started early yet. */
 static room_reserve_t reserved(fluid_model_t one, fluid_model_t other, uint32_t gpus, double worst)
 {
-    fluid_model_t models[COUNT] = {one, other};
-    const room_t room = {.chance = 0.008, .dispersion = 1, .worst = worst};
-    const fluid_models_t all = all_of(models, COUNT);
-    const fluid_state_t held = fluid_state(&all, 0);
-
-    return room_reserve(&room, &all, gpus, &held, 0);
+    pair_t pair;
+    set_pair(&pair, one, other, worst);
+    return room_reserve(&pair.room, &pair.all, gpus, &pair.held, 0);
 }
 
-/* Batches of 30 ms beside a slack of 15, on 4 GPUs. If one in 67 of the short may find none at all, all start at once but on the last
- * one; with four times as many of the long more must stay free. */
+/* Batches of 30 ms beside a slack of 15, on 4 GPUs: all start at once but on the last one. With four times as many of the long more must
+ * stay free, or they start later; when all are needed none is left. */
 Test(room, gpus_are_left_to_whoever_cannot_wait)
 {
     const fluid_model_t tight = model_of(0.01, 20, 4, 1);
