@@ -121,6 +121,16 @@ Test(room, gpus_are_left_to_whoever_cannot_wait)
     cr_expect_eq(full.idle, 0);
 }
 
+/* 1.6 of the two would be busy, more than one of them bears, and hardly more is lost then than may be: with one left it is half of that. */
+Test(room, one_gpu_is_left_where_the_others_are_not_enough)
+{
+    room_reserve_t reserve = reserved(model_of(0.085, 32, 12, 1), model_of(0.02, 63, 22, 1), 2, 0);
+
+    cr_expect_eq(reserve.idle, 2);
+    cr_expect_eq(reserve.early, 1);
+    cr_expect_not(reserve.strictly, "large batches may take it, too");
+}
+
 Test(room, none_are_left_in_bursts)
 {
     const fluid_model_t tight = model_of(0.01, 20, 4, 1), other = model_of(0.03, 130, 29, 1);
