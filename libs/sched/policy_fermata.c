@@ -12,6 +12,7 @@
  * can still wait for a GPU (latency), or to whoever takes idle GPUs back (release).
  */
 #include "sched/busy.h"
+#include "sched/dispersion.h"
 #include "sched/fluid.h"
 #include "sched/gather.h"
 #include "sched/policy.h"
@@ -37,12 +38,12 @@ typedef struct {
     /* Part of the idle capacity that starvation has claimed. Below 0: of what is spent on chance's account and on leads so much
      * is left idle, for those that starting early hurts. */
     double starve;
-    bool helped_early; /* whether starting earlier helps whoever starves */
-    double early;      /* part of the slacks by which all start early */
-    double load;       /* GPUs that it takes at the least to serve all, over those that there are */
-    double hurt_ms;    /* starting still earlier hurts models of less slack than this */
-    /* Decaying sums: squares of what arrivals differ by from one interval to the next, and arrivals. */
-    double apart, counted;
+    bool helped_early;    /* whether starting earlier helps whoever starves */
+    bool alone;           /* one model has nearly all of the use */
+    double early;         /* part of the slacks by which all start early */
+    double load;          /* GPUs that it takes at the least to serve all, over those that there are */
+    double hurt_ms;       /* starting still earlier hurts models of less slack than this */
+    dispersion_t scatter; /* of all arrivals */
     swing_t swing;
     int64_t begun_ns, last_ns;
     bool begun;
@@ -52,6 +53,10 @@ typedef struct {
     fluid_model_t fluid; /* first: see fluid_models_t */
     double refuse;
     rates_t rates;
+    dispersion_t scatter; /* of its arrivals, over a longer time */
+    dispersion_series_t series;
+    double pairs,
+        beyond; /* decaying sums: of its intervals in a row, and of those that differ as clients cannot */
 } fermata_model_t;
 
 enum { OVERLOAD_FAIR, OVERLOAD_TOTAL };
@@ -96,10 +101,11 @@ static const double OVERLOAD_SURE = 0.3, SURE_MOST = 0.9;
 /* So far beyond it those that come are no clients that wait. What is found of silence is then of the few batches that take all that is
  * there, before which little came. */
 static const double OVERLOAD_NO_CLIENTS = 0.1;
-/* Requests in an interval before one says how bursty they are: as if so many had come at random. */
-static const double COUNTED_PRIOR = 20;
 static const double DISPERSION_TAU_MS = 5000;
 static const double INTERVAL_LEAST_MS = 50;
+/* What comes over a longer time than a look tells whether always as many ask: not if such a part of those times differ as they cannot by it,
+ * of so many more that did not. */
+static const double LONG_MS = 500, DISPERSION_LONG_TAU_MS = 20000, BEYOND_OFTEN = 0.25, BEYOND_PRIOR = 4;
 /* What is wanted beyond the rates in the worst moments is so many standard deviations. For those who start early so many of what lasts, and
  * of what has passed by the next look. */
 static const double SWINGS = 3, LASTING_SWINGS = 3.5, PASSING_SWINGS = 1;
@@ -224,8 +230,14 @@ static double overloaded(const fermata_t *state, double most)
     return clip((state->load - 1) / most, 0, 1);
 }
 
-/* Random arrivals make a silence of 1, bursts of up to 1.5. Above, clients wait for their answers: holding
- * their requests brings no others, and their batches are what comes together anyway. */
+/* Whether requests come as those of clients cannot that wait for their answers. */
+static bool is_stream(const fermata_model_t *model)
+{
+    return model->beyond > BEYOND_OFTEN * (model->pairs + BEYOND_PRIOR);
+}
+
+/* Random arrivals make a silence of 1. More, and clients wait for their answers: holding their requests brings no others, and their
+ * batches are what comes together anyway. Or they come in bursts. */
 static void set_growth(const fermata_t *state, fermata_model_t *model)
 {
     double excess = (rates_silence(&model->rates) - 1) * (1 - overloaded(state, OVERLOAD_NO_CLIENTS));
@@ -233,7 +245,7 @@ static void set_growth(const fermata_t *state, fermata_model_t *model)
     fluid_model_t *fluid = &model->fluid;
     fluid->growth = fluid->rate * bunching(fluid, &model->rates);
     fluid->least = 1;
-    if (silence <= 0)
+    if (silence <= 0 || (state->alone && is_stream(model)))
         return;
     fluid->growth /= 1 + 10 * silence;
     if (model->rates.batches > 0)
@@ -281,27 +293,35 @@ typedef struct {
     double worst_hurt, worst_other;
 } losses_t;
 
-/* Short intervals do not show what bursts do to batches; those of different length are brought to the same. */
-static void count_apart(fermata_t *state, const rates_t *rates)
+/* Clients that wait are at most as many as batches on all GPUs take, and one time differs from the next by no more than they are. */
+static void count_over_long(fermata_model_t *model, uint32_t gpus)
 {
-    if (rates->last_ms < INTERVAL_LEAST_MS || rates->before_last_ms < INTERVAL_LEAST_MS)
+    const rates_t *rates = &model->rates;
+    double keep = exp(-rates->last_ms / DISPERSION_LONG_TAU_MS);
+    dispersion_fade(&model->scatter, keep);
+    model->pairs *= keep;
+    model->beyond *= keep;
+    double apart = dispersion_count(&model->scatter, &model->series, rates->last, rates->last_ms, LONG_MS);
+    if (apart < 0)
         return;
-    double longer = rates->last_ms / rates->before_last_ms, before = rates->before_last * longer;
-    double apart = rates->last - before;
-    state->apart += apart * apart;
-    state->counted += rates->last + before * longer;
+    model->pairs += 1;
+    model->beyond += rates->batches > 0 && apart > gpus * rates->granted / rates->batches;
 }
 
-/* Variance of what comes in an interval over its mean: 1 for random arrivals, 0 for even ones, more in bursts. */
-static double dispersion(const fermata_t *state)
+/* Short intervals do not show what bursts do to batches. */
+static void count_scatter(fermata_t *state, fermata_model_t *model, uint32_t gpus)
 {
-    return (state->apart + COUNTED_PRIOR) / (state->counted + COUNTED_PRIOR);
+    const rates_t *rates = &model->rates;
+    if (rates->last_ms >= INTERVAL_LEAST_MS && rates->before_last_ms >= INTERVAL_LEAST_MS)
+        dispersion_add(&state->scatter, rates->last, rates->last_ms, rates->before_last,
+                       rates->before_last_ms);
+    count_over_long(model, gpus);
 }
 
 /* How even arrivals are, from 0 (at random, or in bursts) to 1. */
 static double evenness(const fermata_t *state)
 {
-    return clip(1 - dispersion(state) / EVEN, 0, 1);
+    return clip(1 - dispersion_of(&state->scatter) / EVEN, 0, 1);
 }
 
 /* Against the rate as it was before. */
@@ -322,8 +342,7 @@ static losses_t measure_all(policy_t *policy, double dt_ms)
     fermata_t *state = policy->state;
     losses_t losses = {0};
     double requests = 0, dropped = 0, keep = exp(-dt_ms / DISPERSION_TAU_MS);
-    state->apart *= keep;
-    state->counted *= keep;
+    dispersion_fade(&state->scatter, keep);
     for (uint32_t m = 0; m < policy->models_max; m++) {
         fermata_model_t *model = policy_model(policy, m);
         if (!policy->shards[m].present) {
@@ -331,7 +350,7 @@ static losses_t measure_all(policy_t *policy, double dt_ms)
             continue;
         }
         measure(state, &policy->shards[m], model, dt_ms);
-        count_apart(state, &model->rates);
+        count_scatter(state, model, policy->gpus);
         count_swing(state, model);
         requests += model->rates.requests;
         dropped += model->rates.dropped;
@@ -482,7 +501,7 @@ static double spend_needed(const fermata_t *state, const fluid_models_t *models,
     double load = held->use / gpus;
     double suffers = room_blocked(models, held->slack), yields = held->use > 0 ? YIELDS / held->use : 0;
     double wait = fmin(load * load * load * load, fluid_erlang_c(gpus, held->use));
-    double by_chance = clip(1 - in_step(held->models, suffers) / dispersion(state), 0, 1);
+    double by_chance = clip(1 - in_step(held->models, suffers) / dispersion_of(&state->scatter), 0, 1);
     double due = wait * by_chance * helping(state) / (1 + yields * suffers * swing_bursts(&state->swing));
     double spend = fmax(state->starve, fmin(1, fmax(state->starve, 0) + due));
     double most = fmax(load, 1 / (1 + yields * fmax(suffers, BLOCKED_LEAST) * swing_lasting(&state->swing)));
@@ -510,13 +529,15 @@ static plan_t plan(fermata_t *state, const fluid_models_t *models, uint32_t gpus
 {
     fluid_state_t held = fluid_state(models, 0);
     state->load = gpus ? held.use / gpus : INFINITY;
+    state->alone = room_alone(held.models) > 0;
     if (state->load > 1)
         return plan_overload(state, models, gpus, held.models);
     state->hurt_ms = hurt_below(models, gpus, state->early);
     double ends = fmin(ENDS_LEAST, ENDS_CONTENDED * gpus / held.models);
     state->helped_early = held.use > 0 && held.slack * gpus >= ends * held.length;
     double needed = spend_needed(state, models, &held, gpus), budget = needed;
-    room_t room = {.chance = state->room, .dispersion = dispersion(state), .worst = worst_swing(state)};
+    room_t room = {
+        .chance = state->room, .dispersion = dispersion_of(&state->scatter), .worst = worst_swing(state)};
     bool spends = (int)state->spare == SPARE_LATENCY && held.use > 0;
     if (spends)
         budget = room_spend(&room, models, gpus, &held, needed);
