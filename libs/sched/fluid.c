@@ -63,6 +63,19 @@ fluid_state_t fluid_state(const fluid_models_t *models, double early)
     return state;
 }
 
+double fluid_use_waited(const fluid_models_t *models, double waited)
+{
+    double use = 0;
+    for (uint32_t i = 0; i < models->count; i++) {
+        const fluid_model_t *model = fluid_model(models, i);
+        if (!(model->rate > 0))
+            continue;
+        double fits = 1 + (1 - waited) * model->slack / (model->alpha * model->guard);
+        use += fluid_use(model, fmin(fluid_batch(model, 0), fits));
+    }
+    return use;
+}
+
 /* Of what was asked so many ms before one of the shortest slack. Of the models of that slack one is its own. */
 static double rivals_within(const fluid_models_t *models, double slack, double ms)
 {

@@ -89,7 +89,8 @@ static const double OWN_USE = 0.35;
 static const double IN_STEP = 0.5;
 /* Starting earlier cures starvation where so many batches are expected to end within the shortest slack, all GPUs being
  * busy: not one of them does with a chance of e^-4, 2 %. Where fewer do, more batches only take the GPUs away. But where more models
- * contend than there are GPUs others starve as well, that can wait longer, and those it helps: then so many times GPUs over models do. */
+ * contend than there are GPUs others starve as well, that can wait longer, and those it helps: then so many times GPUs over models do. A
+ * model alone starves for want of larger batches. */
 static const double ENDS_LEAST = 4, ENDS_CONTENDED = 3;
 /* Whom a step of so much of the slacks would hurt tells whom starting early hurts. */
 static const double EARLY_STEP = 0.1;
@@ -113,6 +114,9 @@ static const double SWINGS = 3, LASTING_SWINGS = 3.5, PASSING_SWINGS = 1;
 static const double YIELDS = 8;
 /* Bursts that last need those GPUs that are back soon as well: they suffer at least so much (room_blocked()). */
 static const double BLOCKED_LEAST = 0.3;
+/* Who starts early by less than so much of the slack is held. The batches of a model alone are, however large they are before, in bursts
+ * and where they suffer so much from what was started (room_blocked()): those that come next would find one GPU less. */
+static const double HELD_NEARLY = 0.1, BLOCKED_MUCH = 0.5;
 /* Batches that take less of the time over which the GPUs are measured are even enough as they are granted, and a burst shows
  * the sooner, as does the first load. */
 static const double SHORT_PART = 0.25;
@@ -534,7 +538,7 @@ static plan_t plan(fermata_t *state, const fluid_models_t *models, uint32_t gpus
         return plan_overload(state, models, gpus, held.models);
     state->hurt_ms = hurt_below(models, gpus, state->early);
     double ends = fmin(ENDS_LEAST, ENDS_CONTENDED * gpus / held.models);
-    state->helped_early = held.use > 0 && held.slack * gpus >= ends * held.length;
+    state->helped_early = held.use > 0 && held.slack * gpus >= ends * held.length && !state->alone;
     double needed = spend_needed(state, models, &held, gpus), budget = needed;
     room_t room = {
         .chance = state->room, .dispersion = dispersion_of(&state->scatter), .worst = worst_swing(state)};
@@ -546,6 +550,9 @@ static plan_t plan(fermata_t *state, const fluid_models_t *models, uint32_t gpus
                   .needed = 1,
                   .contending = held.models,
                   .together = 1};
+    bool spares_gpus = room.worst > 0 || room_blocked(models, held.slack) > BLOCKED_MUCH;
+    if (state->alone && spares_gpus && all.early < HELD_NEARLY)
+        all.price = 0;
     if (spends) {
         all.together = room_keep_together(&room, models, gpus, &held, all.early);
         all.spread = (uint32_t)(gpus * fmin(1, room_alone(held.models)));

@@ -6,8 +6,10 @@
 static const double DRAIN = 2;
 /* Where one model is alone with its own batches, which are in step, no more of the GPUs may be busy because all have their turns in time. */
 static const double TURNS_ALONE = 0.9;
-/* Where so many models alike contend none is alone. */
-static const double ALONE_MOST = 2;
+/* A backlog goes by batches whose heads have waited for so much of their slack, the larger the less. */
+static const double WAITED = 0.75;
+/* Where so many models alike contend none is alone. From so far on (room_alone()) there is nobody to leave a GPU to. */
+static const double ALONE_MOST = 2, ALONE = 0.9;
 /* A burst that finds the GPUs busy has to wait for batches of one, which starting early makes all of them. That costs nothing where
  * they take less than the shortest slack over this, and all where they take much longer. */
 static const double BLOCKED = 1.2;
@@ -150,6 +152,16 @@ static double no_more(const room_t *room, uint32_t gpus, const fluid_state_t *he
     return room_alone(held->models) > 0 ? 0 : 1;
 }
 
+/* The part of the GPUs by which a backlog goes away, in the worst moments. One model alone has all of it, so its batches become no larger
+ * than leaves time to run them. */
+static double left_over(const room_t *room, const fluid_models_t *models, uint32_t gpus,
+                        const fluid_state_t *held)
+{
+    double grown_less = fluid_use_waited(models, WAITED) - held->use;
+    double use = held->use + room_alone(held->models) * grown_less;
+    return fmax(0, 1 - (use + room->worst) / gpus);
+}
+
 /* From one step to the next, and not past `full_early`. */
 static double step_down(double early, double full_early)
 {
@@ -169,8 +181,8 @@ static double most_busy(const room_t *room, const fluid_models_t *models, uint32
                         const fluid_state_t *held)
 {
     double turns = turns_use(room, gpus, held), own_bursts = room->worst > 0 ? room_alone(held->models) : 0;
-    double over = fmax(0, 1 - (held->use + room->worst) / gpus);
-    double given = room->chance * over, chance = given * (room->worst > 0 ? BURSTS_ROOM : 1);
+    double idle = fmax(0, 1 - (held->use + room->worst) / gpus), over = left_over(room, models, gpus, held);
+    double given = room->chance * idle, chance = given * (room->worst > 0 ? BURSTS_ROOM : 1);
     fears_t before = fears(room, models, gpus, held, 0, over);
     double lost_before = worse(before);
     double full_early = fluid_early(models, full_use(room, gpus));
@@ -251,7 +263,7 @@ room_reserve_t room_reserve(const room_t *room, const fluid_models_t *models, ui
                             const fluid_state_t *held, double early)
 {
     double idle = 1 - held->use / gpus;
-    if (room->worst > 0 || gpus < 2 || idle <= 0)
+    if (room->worst > 0 || gpus < 2 || idle <= 0 || room_alone(held->models) > ALONE)
         return (room_reserve_t){0};
     double chance = room->chance * sqrt(idle), on_all = fluid_early(models, full_use(room, gpus));
     if (on_all <= early)

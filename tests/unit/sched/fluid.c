@@ -185,3 +185,17 @@ Test(fluid, erlang)
     cr_expect_eq(fluid_erlang_b(0, 1), 1);
     cr_expect_eq(fluid_erlang_b(3, 0), 0);
 }
+
+/* 10 ms of slack, of which a request more takes one. All come at once, so nothing but the time limits a batch. */
+Test(fluid, batches_of_a_backlog_are_what_still_fits)
+{
+    fluid_model_t models[COUNT] = {model_of(1, 16, 5)};
+    const fluid_models_t all = all_of(models);
+    double held = fluid_use(&models[0], fluid_batch(&models[0], 0));
+
+    cr_expect_float_eq(fluid_use_waited(&all, 0), held, 1e-9, "no more than when they are held");
+    cr_expect_float_eq(fluid_use_waited(&all, 0.8), fluid_use(&models[0], 3), 1e-9);
+    cr_expect_float_eq(fluid_use_waited(&all, 1), fluid_use(&models[0], 1), 1e-9);
+    models[0].guard = 2;
+    cr_expect_float_eq(fluid_use_waited(&all, 0.8), fluid_use(&models[0], 2), 1e-9, "each takes two by then");
+}

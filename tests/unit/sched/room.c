@@ -145,3 +145,31 @@ Test(room, one_gpu_has_none_to_leave)
     cr_expect_eq(reserved(tight, other, 1, 0).idle, 0);
     cr_expect_eq(reserved(tight, other, 2, 0).idle, 2);
 }
+
+/* Everybody who waits is of that model. */
+Test(room, one_model_alone_leaves_none)
+{
+    const fluid_model_t tight = model_of(0.01, 20, 4, 1), other = model_of(0.12, 130, 29, 1), none = {0};
+
+    cr_expect_gt(reserved(tight, other, 4, 0).idle, 0);
+    cr_expect_eq(reserved(none, model_of(0.2, 42, 29, 1), 4, 0).idle, 0);
+}
+
+/* GPUs that may be busy with one model alone. */
+static double spent_alone(fluid_model_t model, uint32_t gpus, double worst)
+{
+    const room_t room = {.chance = 0.008, .dispersion = 1, .worst = worst};
+    const fluid_models_t all = all_of(&model, 1);
+    const fluid_state_t held = fluid_state(&all, 0);
+
+    return room_spend(&room, &all, gpus, &held, 0);
+}
+
+/* On 16 GPUs, with a slack of 4.2 ms or of 28 for batches of 7: held, 8.4 of them would be busy with the former, but a backlog has no time for
+ * such batches. */
+Test(room, one_model_alone_is_held_where_its_backlogs_find_no_time_to_grow)
+{
+    cr_expect_lt(spent_alone(model_of(3.5, 11.2, 6, 1), 16, 0), 9.5);
+    cr_expect_gt(spent_alone(model_of(3.5, 35, 6, 1), 16, 0), 15);
+    cr_expect_gt(spent_alone(model_of(2, 11.2, 6, 1), 16, 0), 13.9, "all may start at once");
+}

@@ -372,6 +372,28 @@ Test(simulation, fermata_keeps_bunches_together_that_would_run_short_of_gpus)
     }
 }
 
+/* One model whose slack is shorter than a batch of one. Batches that start early keep the GPUs busy for whoever comes next, be they many or
+ * few, and more of them make that worse. Nor are its bursts clients that wait for their answers, though nothing comes after them for long. */
+Test(simulation, fermata_holds_one_model_that_would_shut_itself_out)
+{
+    static const struct {
+        const char *arrivals, *zoo;
+        uint32_t gpus;
+        double rate_rps, lost_most;
+    } cases[] = {
+        {"poisson", "tight", 16, 3500, 0.001},          {"poisson", "tight", 16, 4200, 0.001},
+        {"poisson", "tight", 12, 2600, 0.001},          {"poisson", "tight", 12, 3100, 0.001},
+        {"poisson", "rows_cost_little", 2, 116, 0.001}, {"gamma:0.3", "rows_cost_little", 2, 174, 0.002},
+        {"gamma:0.1", "just_short", 4, 424, 0.1}};
+    for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
+        answers_t fermata =
+            answers_to(cases[i].arrivals, cases[i].zoo, cases[i].gpus, "fermata", cases[i].rate_rps, 20);
+        cr_expect_lt((double)fermata.lost, cases[i].lost_most * 20 * cases[i].rate_rps,
+                     "%s, %s, %u GPUs, %.0f/s: %lu lost", cases[i].zoo, cases[i].arrivals, cases[i].gpus,
+                     cases[i].rate_rps, fermata.lost);
+    }
+}
+
 /* Clients that wait come back together, as their batch has ended. As one batch again they would leave seven GPUs idle for ever. */
 Test(simulation, fermata_spreads_clients_that_wait_over_idle_gpus)
 {
