@@ -72,8 +72,8 @@ static const char *const spare_words[] = {"latency", "release", NULL};
 static const double FREE_GROWTH = 1.03;
 /* A rate is known by so many arrivals, or bunches of them. Where fewer are remembered they are remembered longer, up to so many times. */
 static const double ARRIVALS_ENOUGH = 20, MEMORY_MOST = 10;
-/* Requests bunch where more follow others than at random, by more than so many standard deviations and one: one more is no bunch. How
- * much they do is measured as if so many others had come at random before. */
+/* Requests bunch where more follow others than at random, by more than so many standard deviations and one: one more is no bunch. Likewise
+ * they come evenly where fewer do. How much is measured as if so many others had come at random before. */
 static const double BUNCHED_SURELY = 3, BUNCHING_PRIOR = 20;
 /* Nothing has come for so much of the mean distance in a bunch: it is over. What comes at random is found to bunch so much. */
 static const double QUIET = 0.1, BUNCHED_BY_CHANCE = 1.1;
@@ -215,15 +215,16 @@ static double clip(double value, double least, double most)
     return value < least ? least : value > most ? most : value;
 }
 
-/* How many requests follow one within its slack, over how many would if they came at random. Holding a batch brings so many
- * times as much. */
-static double bunching(const fluid_model_t *fluid, const rates_t *rates)
+/* How many requests follow one within its slack, over how many would if they came at random: more in bunches, fewer when they come
+ * evenly. Holding a batch brings so many times as much. */
+static double bunching(const fermata_t *state, const fluid_model_t *fluid, const rates_t *rates)
 {
     double expected = fluid->rate * fluid->slack;
     if (!(expected > 0))
         return 1;
     double by_chance = rates->spells * expected, prior = BUNCHING_PRIOR * expected;
-    if (rates->followers <= by_chance + BUNCHED_SURELY * sqrt(by_chance) + 1)
+    bool fewer = rates->followers < by_chance, evenly = dispersion_of(&state->scatter) < 1;
+    if (fabs(rates->followers - by_chance) <= BUNCHED_SURELY * sqrt(by_chance) + 1 || (fewer && !evenly))
         return 1;
     return (rates->followers + prior) / (by_chance + prior);
 }
@@ -247,7 +248,7 @@ static void set_growth(const fermata_t *state, fermata_model_t *model)
     double excess = (rates_silence(&model->rates) - 1) * (1 - overloaded(state, OVERLOAD_NO_CLIENTS));
     double silence = 1 + excess - state->silence_limit;
     fluid_model_t *fluid = &model->fluid;
-    fluid->growth = fluid->rate * bunching(fluid, &model->rates);
+    fluid->growth = fluid->rate * bunching(state, fluid, &model->rates);
     fluid->least = 1;
     if (silence <= 0 || (state->alone && is_stream(model)))
         return;
@@ -258,7 +259,7 @@ static void set_growth(const fermata_t *state, fermata_model_t *model)
 
 static double rate_memory_ms(const fermata_t *state, const fermata_model_t *model)
 {
-    double enough = ARRIVALS_ENOUGH * bunching(&model->fluid, &model->rates);
+    double enough = ARRIVALS_ENOUGH * bunching(state, &model->fluid, &model->rates);
     return state->rate_tau_ms * clip(enough / model->rates.arrivals, 1, MEMORY_MOST);
 }
 

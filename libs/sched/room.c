@@ -170,10 +170,25 @@ static double step_down(double early, double full_early)
 }
 
 /*
+ * Whether fewer requests follow one another than at random. On one GPU a model alone had better start them at once. It loses what comes
+ * while it could not wait for the batch that runs: sooner after the request before than the batch less the slack; or if that was held, as
+ * much later as the slack. Both times are as long, but what comes evenly seldom comes so soon.
+ */
+static bool come_evenly(const fluid_models_t *models)
+{
+    for (uint32_t m = 0; m < models->count; m++) {
+        const fluid_model_t *fluid = fluid_model(models, m);
+        if (fluid->rate > 0 && (fluid->growth >= fluid->rate || fluid->least > 1))
+            return false;
+    }
+    return true;
+}
+
+/*
  * How many GPUs may be busy so that everybody can still wait for one: the most at which all have their turns, or, if no more are than
  * may be, one of the shortest slack finds none in time with a chance of at most `chance`, times the part of the GPUs that is left while all
  * are held, in bursts a tenth of that, in which one model alone must not split its own bunches in vain either; or no more often than it
- * does then. Or, without bursts, which are together anyway and find the GPUs that others leave, at which it is shut out clearly less often
+ * does then; or it is evenly that one model comes to one GPU. Or, without bursts, which are together anyway and find the GPUs that others leave, at which it is shut out clearly less often
  * than then, if that happens at all, and misses them no more often, or all have their turns but for that: there holding frees no GPU for
  * it, but makes those batches long that it finds the GPUs busy with.
  */
@@ -183,6 +198,7 @@ static double most_busy(const room_t *room, const fluid_models_t *models, uint32
     double turns = turns_use(room, gpus, held), own_bursts = room->worst > 0 ? room_alone(held->models) : 0;
     double idle = fmax(0, 1 - (held->use + room->worst) / gpus), over = left_over(room, models, gpus, held);
     double given = room->chance * idle, chance = given * (room->worst > 0 ? BURSTS_ROOM : 1);
+    bool evenly = gpus == 1 && room->worst == 0 && room_alone(held->models) > 0 && come_evenly(models);
     fears_t before = fears(room, models, gpus, held, 0, over);
     double lost_before = worse(before);
     double full_early = fluid_early(models, full_use(room, gpus));
@@ -198,7 +214,7 @@ static double most_busy(const room_t *room, const fluid_models_t *models, uint32
                               (at.use <= turns && fluid_all_have_turns(models, gpus, early, at.slack)));
         bool splits = own_bursts > 0 && own_bursts * split_in_vain(models, gpus, &at) > given;
         double bearable = fmax(chance, no_more(room, gpus, held, at.use) * lost_before);
-        if ((!grown && !splits && worse(now) <= bearable) || shut_out_less ||
+        if ((!grown && ((!splits && worse(now) <= bearable) || evenly)) || shut_out_less ||
             (at.use <= turns && fluid_all_have_turns(models, gpus, early, 0)))
             return at.use;
     }

@@ -173,3 +173,17 @@ Test(room, one_model_alone_is_held_where_its_backlogs_find_no_time_to_grow)
     cr_expect_gt(spent_alone(model_of(3.5, 35, 6, 1), 16, 0), 15);
     cr_expect_gt(spent_alone(model_of(2, 11.2, 6, 1), 16, 0), 13.9, "all may start at once");
 }
+
+/* A batch of one takes 7 ms, and a request can wait for 4.2. */
+Test(room, who_comes_evenly_to_one_gpu_starts_at_once)
+{
+    const fluid_model_t at_random = model_of(0.1, 11.2, 6, 1), evenly = model_of(0.1, 11.2, 6, 0.5);
+    fluid_model_t waits = evenly;
+
+    waits.least = 2; /* clients that wait for their answers, two of them */
+    cr_expect_lt(spent_alone(at_random, 1, 0), 0.6);
+    cr_expect_float_eq(spent_alone(evenly, 1, 0), 0.7, 1e-9);
+    cr_expect_leq(spent_alone(evenly, 1, 0.1), 0.6 + 1e-9, "not in bursts");
+    cr_expect_leq(spent_alone(waits, 1, 0), 0.4 + 1e-9);
+    cr_expect_lt(spent_alone(model_of(0.15, 11.2, 6, 0.5), 1, 0), 0.98 + 1e-9, "as far as there is time");
+}

@@ -394,6 +394,22 @@ Test(simulation, fermata_holds_one_model_that_would_shut_itself_out)
     }
 }
 
+/* Held, each would still run when the next but one could wait no longer. */
+Test(simulation, fermata_starts_at_once_what_comes_evenly_to_one_gpu)
+{
+    static const struct {
+        const char *arrivals, *zoo;
+        double rate_rps;
+    } cases[] = {{"gamma:8", "just_short", 40}, {"uniform", "just_short", 40}, {"gamma:8", "tight", 90}};
+    for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
+        answers_t fermata = answers_to(cases[i].arrivals, cases[i].zoo, 1, "fermata", cases[i].rate_rps, 50),
+                  eager = answers_to(cases[i].arrivals, cases[i].zoo, 1, "eager", cases[i].rate_rps, 50);
+        expect_quick(cases[i].zoo, cases[i].rate_rps, &fermata, &eager, 1.01, 1.1);
+        cr_expect_leq(fermata.lost, eager.lost + 5, "%s, %s: %lu lost, eager %lu", cases[i].arrivals,
+                      cases[i].zoo, fermata.lost, eager.lost);
+    }
+}
+
 /* Clients that wait come back together, as their batch has ended. As one batch again they would leave seven GPUs idle for ever. */
 Test(simulation, fermata_spreads_clients_that_wait_over_idle_gpus)
 {
