@@ -149,11 +149,12 @@ static int64_t early_ns(const shard_t *shard, int64_t frontrun_ns, int64_t margi
     return quiet_ns > ready_ns ? quiet_ns : ready_ns;
 }
 
-/* Clients that wait have all asked, and come back together: as one batch they would leave other GPUs idle for ever. */
+/* Those that are there together leave other GPUs idle as one batch: clients that wait, and have all asked, for ever. Others may not find
+ * them idle then that come next. */
 static uint32_t least_part(const shard_t *shard)
 {
     const shard_plan_t *plan = &shard->plan;
-    if (plan->spread == 0 || !shard_is_complete(shard))
+    if (plan->spread == 0 || !(plan->spread_streams || shard_is_complete(shard)))
         return 0;
     uint32_t each = (shard_there(shard) + plan->spread - 1) / plan->spread;
     return each > plan->min_batch ? each : plan->min_batch;
@@ -239,6 +240,12 @@ static double overloaded(const fermata_t *state, double most)
 static bool is_stream(const fermata_model_t *model)
 {
     return model->beyond > BEYOND_OFTEN * (model->pairs + BEYOND_PRIOR);
+}
+
+/* Whether they come more evenly than at random over some time: clients that wait and think do, also in bunches. */
+static bool scatters_less(const fermata_t *state, const fermata_model_t *model)
+{
+    return fmin(dispersion_of(&state->scatter), dispersion_of(&model->scatter)) < 1;
 }
 
 /* Random arrivals make a silence of 1. More, and clients wait for their answers: holding their requests brings no others, and their
@@ -376,6 +383,7 @@ typedef struct {
     double contending; /* models, by their use; see fluid_state_t */
     double together;   /* how far bunches are kept together, 0 to 1 */
     uint32_t spread;   /* GPUs over which requests of clients that wait are spread; 0: of none */
+    bool bursts;       /* the rest of a burst wants the GPUs that are idle */
     room_reserve_t reserve;
 } plan_t;
 
@@ -557,6 +565,7 @@ static plan_t plan(fermata_t *state, const fluid_models_t *models, uint32_t gpus
     if (spends) {
         all.together = room_keep_together(&room, models, gpus, &held, all.early);
         all.spread = (uint32_t)(gpus * fmin(1, room_alone(held.models)));
+        all.bursts = room.worst > 0;
         all.reserve = room_reserve(&room, models, gpus, &held, all.early);
         if (all.reserve.strictly)
             all.price = 0;
@@ -626,6 +635,8 @@ static void set_plan(const fermata_t *state, shard_t *shard, const fermata_model
     shard->plan.min_batch = least_batch(fluid, fluid->at_once ? INFINITY : common.price, common.together);
     shard->plan.quiet_ns = quiet_ns(fluid, common.together);
     shard->plan.spread = common.spread;
+    bool at_once = shard->plan.min_batch == 1 && shard->plan.quiet_ns == 0;
+    shard->plan.spread_streams = at_once && (!common.bursts || scatters_less(state, model));
     shard->plan.idle = common.reserve.idle;
     shard->plan.idle_margin_ns = (int64_t)(fluid_lead(fluid, common.reserve.early) * 1e6);
     shard->plan.rate_per_ns = rates_per_ms(rates) / 1e6;

@@ -32,6 +32,7 @@ typedef struct {
     uint32_t min_batch;     /* ready as soon as so many are there */
     uint32_t idle;          /* 0: it does not go while others must stay free */
     uint32_t spread;        /* over so many GPUs go requests of clients that wait; 0: they go as one batch */
+    bool spread_streams;    /* and all others that are there at once */
     uint32_t target_batch;  /* heads that would keep a batch below this are given up; 0: none are */
 } shard_plan_t;
 

@@ -17,6 +17,7 @@ static void learn(play_t *play, uint32_t spread)
     shard->crowd.all = CLIENTS;
     shard->plan.min_batch = 1;
     shard->plan.spread = spread;
+    shard->plan.spread_streams = false;
 }
 
 static void start(play_t *play, uint32_t gpus, uint32_t spread)
@@ -84,6 +85,18 @@ Test(spread, not_while_one_has_not_asked)
     play_arrive(&play, 0, 1, 0, CLIENTS - 1);
     cr_expect_str_eq(play_until(&play, 15), "1 gpu1 R1-R5 until 11\n");
     play_stop(&play);
+}
+
+/* A request that is alone would go at once, so there are GPUs for each. */
+Test(spread, a_stream_that_starts_at_once)
+{
+    play_t play;
+    start(&play, 3, 3);
+    play.sched->shards[0].crowd.all = 0;
+    play.sched->shards[0].plan.spread_streams = true;
+    expect(&play, "1 gpu1 R1-R2 until 8\n"
+                  "1 gpu2 R3-R4 until 8\n"
+                  "1 gpu3 R5-R6 until 8\n");
 }
 
 /* Four would gain more by joining the first two than those lose, but there are GPUs of their own for them. */
