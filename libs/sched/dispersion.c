@@ -5,17 +5,12 @@
 /* Requests in an interval before one says how bursty they are: as if so many had come at random. */
 static const double PRIOR = 20;
 
-static double add(dispersion_t *dispersion, double came, double ms, double before_came, double before_ms)
+double dispersion_add(dispersion_t *dispersion, double came, double ms, double before_came, double before_ms)
 {
     double longer = ms / before_ms, before = before_came * longer, apart = fabs(came - before);
     dispersion->apart += apart * apart;
     dispersion->counted += came + before * longer;
     return apart;
-}
-
-void dispersion_add(dispersion_t *dispersion, double came, double ms, double before_came, double before_ms)
-{
-    add(dispersion, came, ms, before_came, before_ms);
 }
 
 double dispersion_count(dispersion_t *dispersion, dispersion_series_t *series, double came, double ms,
@@ -27,7 +22,7 @@ double dispersion_count(dispersion_t *dispersion, dispersion_series_t *series, d
         return -1;
     double apart = -1;
     if (series->before_ms > 0)
-        apart = add(dispersion, series->came, series->ms, series->before_came, series->before_ms);
+        apart = dispersion_add(dispersion, series->came, series->ms, series->before_came, series->before_ms);
     *series = (dispersion_series_t){.before_came = series->came, .before_ms = series->ms};
     return apart;
 }

@@ -18,12 +18,12 @@ typedef struct {
     double before_came, before_ms; /* in the last one; 0 ms: there was none */
 } dispersion_series_t;
 
-/* Two intervals of a series in a row, in requests and ms; those of different length are brought to the same. */
-void dispersion_add(dispersion_t *dispersion, double came, double ms, double before_came, double before_ms);
+/* Two intervals of a series in a row, in requests and ms; those of different length are brought to the same. Returns by how many requests they
+ * differ. By clients that wait for their answers that is no more than those are, however long the intervals. */
+double dispersion_add(dispersion_t *dispersion, double came, double ms, double before_came, double before_ms);
 
-/* Likewise of a series whose intervals are at least `interval_ms` long: so many have come in the last `ms`. Returns by how many requests the
- * last two differ, below 0 where none has ended or it is the first. By clients that wait for their answers they differ by no more than those
- * are, however long the intervals. */
+/* Likewise of a series whose intervals are at least `interval_ms` long: so many have come in the last `ms`. Returns below 0
+ * where none has ended, or the first. */
 double dispersion_count(dispersion_t *dispersion, dispersion_series_t *series, double came, double ms,
                         double interval_ms);
 
