@@ -5,6 +5,24 @@
 
 enum { ONE_BYTES = 64 }; /* the longest there is has half as many */
 
+/* What stands behind "bursts:N". */
+static bool parse_bursts(const char *text, arrivals_spec_t *spec)
+{
+    double period_ms, start_ms, gap_ms = 0;
+    int used = 0, more = 0;
+    if (sscanf(text, ",%lf,%lf%n", &period_ms, &start_ms, &used) != 2)
+        return false;
+    if (text[used] != '\0' &&
+        (sscanf(text + used, ",%lf%n", &gap_ms, &more) != 1 || text[used + more] != '\0'))
+        return false;
+    spec->kind = ARRIVALS_BURSTS;
+    spec->period_s = period_ms / 1e3;
+    spec->start_s = start_ms / 1e3;
+    spec->gap_s = gap_ms / 1e3;
+    return spec->burst >= 1 && spec->burst <= 1 << 20 && period_ms >= 1e-3 && period_ms <= 1e9 &&
+           start_ms >= 0 && start_ms <= 1e9 && gap_ms >= 0 && gap_ms * spec->burst <= period_ms;
+}
+
 static bool parse_spec(const char *text, arrivals_spec_t *spec)
 {
     int used = 0;
@@ -29,15 +47,9 @@ static bool parse_spec(const char *text, arrivals_spec_t *spec)
         spec->kind = ARRIVALS_MMPP;
         return spec->factor > 1 && spec->factor <= 2 && spec->dwell_s >= 1e-3 && spec->dwell_s <= 1e6;
     }
-    double think_ms, period_ms, start_ms;
-    if (sscanf(text, "bursts:%u,%lf,%lf%n", &spec->burst, &period_ms, &start_ms, &used) == 3 &&
-        text[used] == '\0') {
-        spec->kind = ARRIVALS_BURSTS;
-        spec->period_s = period_ms / 1e3;
-        spec->start_s = start_ms / 1e3;
-        return spec->burst >= 1 && spec->burst <= 1 << 20 && period_ms >= 1e-3 && period_ms <= 1e9 &&
-               start_ms >= 0 && start_ms <= 1e9;
-    }
+    double think_ms;
+    if (sscanf(text, "bursts:%u%n", &spec->burst, &used) == 1)
+        return parse_bursts(text + used, spec);
     if (sscanf(text, "closed:%u,%lf%n", &spec->clients, &think_ms, &used) == 2 && text[used] == '\0') {
         spec->kind = ARRIVALS_CLOSED;
         spec->think_s = think_ms / 1e3;
@@ -53,7 +65,7 @@ status_t arrivals_parse(const char *text, arrivals_spec_t *spec, err_t *err)
         return err_set(
             err, STATUS_INVALID_ARGUMENT,
             "arrivals '%.80s' is none of poisson, uniform[:PHASE], gamma:SHAPE, mmpp:FACTOR,DWELL_S, "
-            "closed:N,THINK_MS, bursts:N,PERIOD_MS,START_MS",
+            "closed:N,THINK_MS, bursts:N,PERIOD_MS,START_MS[,GAP_MS]",
             text);
     *spec = parsed;
     return STATUS_OK;
@@ -130,7 +142,9 @@ double arrivals_next_s(arrivals_t *arrivals, double rate_rps)
         break;
     case ARRIVALS_BURSTS:
         arrivals->at_s = arrivals->spec.start_s +
-                         (double)(arrivals->taken++ / arrivals->spec.burst) * arrivals->spec.period_s;
+                         (double)(arrivals->taken / arrivals->spec.burst) * arrivals->spec.period_s +
+                         (double)(arrivals->taken % arrivals->spec.burst) * arrivals->spec.gap_s;
+        arrivals->taken++;
         break;
     case ARRIVALS_CLOSED: /* its clients come by themselves */
     case ARRIVALS_POISSON:

@@ -22,8 +22,8 @@ typedef enum {
  * gamma:SHAPE | mmpp:FACTOR,DWELL_S: two states of equal length in the mean, in which the rate is FACTOR
  * and 2 - FACTOR times the mean (1 < FACTOR <= 2); each lasts an exponential time of mean DWELL_S.
  * closed:N,THINK_MS: no stream, but N clients per model that wait for an answer, and THINK_MS, before they
- * ask again; the rate is what comes of it. bursts:N,PERIOD_MS,START_MS: N at once, at START_MS and every
- * PERIOD_MS from there on, whatever the rate. */
+ * ask again; the rate is what comes of it. bursts:N,PERIOD_MS,START_MS[,GAP_MS]: N at once, or GAP_MS after one another, at START_MS
+ * and every PERIOD_MS from there on, whatever the rate. */
 typedef struct {
     arrivals_kind_t kind;
     double shape;
@@ -31,7 +31,7 @@ typedef struct {
     double phase;
     double factor, dwell_s;
     uint32_t burst; /* bursts: requests in one */
-    double period_s, start_s;
+    double period_s, start_s, gap_s;
     uint32_t clients; /* closed: per model; */
     double think_s;   /* closed: from an answer to the client's next request */
 } arrivals_spec_t;

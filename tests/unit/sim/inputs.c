@@ -39,10 +39,29 @@ Test(arrivals, every_kind_has_the_rate_asked_for)
 
 Test(arrivals, bad_ones_are_errors)
 {
-    static const char *const bad[] = {
-        "",           "poissonx",  "gamma",      "gamma:0",      "gamma:-1",     "gamma:nan",
-        "mmpp:1,1",   "mmpp:3,1",  "mmpp:1.5,0", "mmpp:1.5",     "closed:0,1",   "closed:4",
-        "closed:4,0", "uniform:2", "uniform:-1", "bursts:0,1,1", "bursts:2,0,1", "bursts:2,1"};
+    static const char *const bad[] = {"",
+                                      "poissonx",
+                                      "gamma",
+                                      "gamma:0",
+                                      "gamma:-1",
+                                      "gamma:nan",
+                                      "mmpp:1,1",
+                                      "mmpp:3,1",
+                                      "mmpp:1.5,0",
+                                      "mmpp:1.5",
+                                      "closed:0,1",
+                                      "closed:4",
+                                      "closed:4,0",
+                                      "uniform:2",
+                                      "uniform:-1",
+                                      "bursts:0,1,1",
+                                      "bursts:2,0,1",
+                                      "bursts:2,1",
+                                      "bursts:2,9,1,-1",
+                                      "bursts:2,9,1,5",
+                                      "bursts:2,9,1,nan",
+                                      "bursts:2,9,1,1x",
+                                      "bursts:2,9,1,"};
     arrivals_spec_t spec;
     err_t err;
     for (unsigned i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
@@ -59,6 +78,12 @@ Test(arrivals, bursts_come_at_their_times)
     for (int i = 0; i < 6; i++) {
         double at_s = arrivals_next_s(&arrivals, 1);
         cr_assert_float_eq(at_s, 0.005 + 0.01 * (i / 2), 1e-12, "%d at %f", i, at_s);
+    }
+    cr_assert_eq(arrivals_parse("bursts:3,10,5,2", &specs[0], &err), STATUS_OK, "%s", err.text);
+    arrivals_init(&arrivals, &specs[0], 1, 1);
+    for (int i = 0; i < 6; i++) {
+        double at_s = arrivals_next_s(&arrivals, 1);
+        cr_assert_float_eq(at_s, 0.005 + 0.01 * (i / 3) + 0.002 * (i % 3), 1e-12, "%d at %f", i, at_s);
     }
     cr_assert_eq(arrivals_parse_each("uniform", specs, 2, &err), STATUS_INVALID_ARGUMENT);
     cr_assert_eq(arrivals_parse_each("uniform/poisson/poisson", specs, 2, &err), STATUS_INVALID_ARGUMENT);
