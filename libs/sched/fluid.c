@@ -76,6 +76,19 @@ double fluid_use_waited(const fluid_models_t *models, double waited)
     return use;
 }
 
+double fluid_bunch(const fluid_models_t *models)
+{
+    double rate = 0, more = 0;
+    for (uint32_t i = 0; i < models->count; i++) {
+        const fluid_model_t *model = fluid_model(models, i);
+        if (!(model->rate > 0))
+            continue;
+        rate += model->rate;
+        more += model->rate * fmax(0, model->growth - model->rate) * model->slack;
+    }
+    return rate > 0 ? 1 + more / rate : 1;
+}
+
 /* Of what was asked so many ms before one of the shortest slack. Of the models of that slack one is its own. */
 static double rivals_within(const fluid_models_t *models, double slack, double ms)
 {

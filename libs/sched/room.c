@@ -31,6 +31,8 @@ static const double FULL = 0.98;
 static const double GROWN = 0.7;
 /* One GPU that is left to those whose time has come halves what is lost, at least. */
 static const double LEFT_ONE = 0.5;
+/* So many requests that come together, in the mean, are bunches. */
+static const double BUNCH_LEAST = 1.25;
 enum { ROOM_STEPS = 40 };
 
 /*
@@ -187,15 +189,17 @@ static bool come_evenly(const fluid_models_t *models)
 /*
  * How many GPUs may be busy so that everybody can still wait for one: the most at which all have their turns, or, if no more are than
  * may be, one of the shortest slack finds none in time with a chance of at most `chance`, times the part of the GPUs that is left while all
- * are held, in bursts a tenth of that, in which one model alone must not split its own bunches in vain either; or no more often than it
- * does then; or it is evenly that one model comes to one GPU. Or, without bursts, which are together anyway and find the GPUs that others
- * leave, at which it is shut out clearly less often than then, if that happens at all, and misses them no more often, or all have their
- * turns but for that: there holding frees no GPU for it, but makes those batches long that it finds the GPUs busy with.
+ * are held, in bursts a tenth of that; or no more often than it does then; or it is evenly that one model comes to one GPU. One model alone
+ * must not split its own bunches in vain either, whether they are bursts or come as evenly as those of cameras in step. Or, without bursts,
+ * which are together anyway and find the GPUs that others leave, at which it is shut out clearly less often than then, if that happens at
+ * all, and misses them no more often, or all have their turns but for that: there holding frees no GPU for it, but makes those batches
+ * long that it finds the GPUs busy with.
  */
 static double most_busy(const room_t *room, const fluid_models_t *models, uint32_t gpus,
                         const fluid_state_t *held)
 {
-    double turns = turns_use(room, gpus, held), own_bursts = room->worst > 0 ? room_alone(held->models) : 0;
+    bool bunches = room->worst > 0 || fluid_bunch(models) > BUNCH_LEAST;
+    double turns = turns_use(room, gpus, held), own_bunches = bunches ? room_alone(held->models) : 0;
     double idle = fmax(0, 1 - (held->use + room->worst) / gpus), over = left_over(room, models, gpus, held);
     double given = room->chance * idle, chance = given * (room->worst > 0 ? BURSTS_ROOM : 1);
     bool evenly = gpus == 1 && room->worst == 0 && room_alone(held->models) > 0 && come_evenly(models);
@@ -212,7 +216,7 @@ static double most_busy(const room_t *room, const fluid_models_t *models, uint32
                              now.out <= less * before.out &&
                              (now.missed <= before.missed ||
                               (at.use <= turns && fluid_all_have_turns(models, gpus, early, at.slack)));
-        bool splits = own_bursts > 0 && own_bursts * split_in_vain(models, gpus, &at) > given;
+        bool splits = own_bunches > 0 && own_bunches * split_in_vain(models, gpus, &at) > given;
         double bearable = fmax(chance, no_more(room, gpus, held, at.use) * lost_before);
         if ((!grown && ((!splits && worse(now) <= bearable) || evenly)) || shut_out_less ||
             (at.use <= turns && fluid_all_have_turns(models, gpus, early, 0)))

@@ -174,6 +174,14 @@ Test(room, one_model_alone_is_held_where_its_backlogs_find_no_time_to_grow)
     cr_expect_gt(spent_alone(model_of(2, 11.2, 6, 1), 16, 0), 13.9, "all may start at once");
 }
 
+/* Batches of one take 20 ms beside a slack of 19, and eight come together. They are no bursts where as many come in each interval. */
+Test(room, one_model_alone_is_held_where_its_bunches_would_be_split_in_vain)
+{
+    cr_expect_gt(spent_alone(model_of(0.08, 39, 19, 1), 4, 0), 1.5, "at random");
+    cr_expect_lt(spent_alone(model_of(0.08, 39, 19, 4), 4, 0), 0.4, "as many as while all are held");
+    cr_expect_gt(spent_alone(model_of(0.08, 39, 19, 4), 64, 0), 1.5, "there is one for each");
+}
+
 /* A batch of one takes 7 ms, and a request can wait for 4.2. */
 Test(room, who_comes_evenly_to_one_gpu_starts_at_once)
 {

@@ -394,6 +394,27 @@ Test(simulation, fermata_holds_one_model_that_would_shut_itself_out)
     }
 }
 
+/* Cameras in step: as many come every 100 ms, so no load shows that they do so within 2, and there are not GPUs for each at once. */
+Test(simulation, fermata_keeps_cameras_in_step_together)
+{
+    static const struct {
+        const char *arrivals, *zoo;
+        uint32_t gpus;
+        double rate_rps;
+    } cases[] = {{"bursts:8,100,10,0.3", "just_short", 4, 80},
+                 {"bursts:4,100,10,0.3", "just_short", 1, 40},
+                 {"bursts:8,100,10,0.3", "just_short", 2, 80}};
+    for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
+        answers_t fermata = answers_to(cases[i].arrivals, cases[i].zoo, cases[i].gpus, "fermata",
+                                       cases[i].rate_rps, 60),
+                  eager = answers_to(cases[i].arrivals, cases[i].zoo, cases[i].gpus, "eager",
+                                     cases[i].rate_rps, 60);
+        cr_expect_gt(eager.lost, 0);
+        cr_expect_eq(fermata.lost, 0, "%s on %u GPUs: %lu lost, eager %lu", cases[i].arrivals, cases[i].gpus,
+                     fermata.lost, eager.lost);
+    }
+}
+
 /* Held, each would still run when the next but one could wait no longer. */
 Test(simulation, fermata_starts_at_once_what_comes_evenly_to_one_gpu)
 {
