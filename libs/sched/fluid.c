@@ -84,7 +84,7 @@ double fluid_bunch(const fluid_models_t *models)
         if (!(model->rate > 0))
             continue;
         rate += model->rate;
-        more += model->rate * fmax(0, model->growth - model->rate) * model->slack;
+        more += model->rate * fmax(0, model->growth - FLUID_BUNCHED_BY_CHANCE * model->rate) * model->slack;
     }
     return rate > 0 ? 1 + more / rate : 1;
 }

@@ -69,8 +69,13 @@ fluid_state_t fluid_state(const fluid_models_t *models, double early);
 /* GPUs that are busy when no batch becomes larger than what still fits where its head has waited for so much of its slack, 0 to 1. */
 double fluid_use_waited(const fluid_models_t *models, double waited);
 
-/* Requests that come together in the mean, over all of them: each with as many as follow within its model's slack more than at random. 1: none. */
+/* What comes at random is found to bunch so much: growth over rate. */
+#define FLUID_BUNCHED_BY_CHANCE 1.1
+
+/* Requests that come together in the mean, over all of them: each with as many as follow within its model's slack more than by chance. 1: none. */
 double fluid_bunch(const fluid_models_t *models);
+/* From so many on they come in bunches. */
+#define FLUID_BUNCH_LEAST 1.25
 
 /* Batches/ms that end while all of them are busy. */
 static inline double fluid_ends_when_full(const fluid_state_t *at, uint32_t gpus)

@@ -9,7 +9,8 @@
  * more urgency and gives up fewer heads.
  *
  * What of the idle capacity is left after that goes where `spare` says: to answering early, as far as everybody
- * can still wait for a GPU (latency), or to whoever takes idle GPUs back (release).
+ * can still wait for a GPU (latency), or to whoever takes idle GPUs back (release). Of bunches that clients may
+ * have been put into by being held that is tried (sched/trial.h).
  */
 #include "sched/busy.h"
 #include "sched/dispersion.h"
@@ -19,6 +20,7 @@
 #include "sched/rates.h"
 #include "sched/room.h"
 #include "sched/swing.h"
+#include "sched/trial.h"
 
 #include <math.h>
 
@@ -45,6 +47,9 @@ typedef struct {
     double hurt_ms;       /* starting still earlier hurts models of less slack than this */
     dispersion_t scatter; /* of all arrivals */
     swing_t swing;
+    trial_t trial;      /* whether to start at once all the same, where bunches are held */
+    bool holds;         /* some are held, or their bunches kept together, for what is known of them */
+    double at_once_use; /* GPUs that are busy if none is; INFINITY: all must be held */
     int64_t begun_ns, last_ns;
     bool begun;
 } fermata_t;
@@ -67,6 +72,10 @@ enum { SPARE_LATENCY, SPARE_RELEASE };
 
 static const char *const spare_words[] = {"latency", "release", NULL};
 
+/* There are always as many, though they come in bunches, where their dispersion is so small a part of what it would be if bunches came at
+ * random, less that by which it is smaller by chance among few intervals. To start all at once is tried where it asks for at most so many
+ * times the GPUs: what waits for one grows. */
+static const double STEADY = 0.5, PAIRS_DOUBT = 2, TRIED_MOST = 2;
 /* Where hardly a GPU is busy holding saves nothing, unless it saves more than so much of what they are busy for, as it does where requests
  * come in bunches. */
 static const double FREE_GROWTH = 1.03;
@@ -75,8 +84,8 @@ static const double ARRIVALS_ENOUGH = 20, MEMORY_MOST = 10;
 /* Requests bunch where more follow others than at random, by more than so many standard deviations and one: one more is no bunch. Likewise
  * they come evenly where fewer do. How much is measured as if so many others had come at random before. */
 static const double BUNCHED_SURELY = 3, BUNCHING_PRIOR = 20;
-/* Nothing has come for so much of the mean distance in a bunch: it is over. What comes at random is found to bunch so much. */
-static const double QUIET = 0.1, BUNCHED_BY_CHANCE = 1.1;
+/* Nothing has come for so much of the mean distance in a bunch: it is over. */
+static const double QUIET = 0.1;
 /* Of a model's requests so many may find no GPU in time. */
 static const double MISSED_MOST = 0.001;
 /* For that so large a part of what is spent on starting early, or so much of the use, is spent again, on those who need it most. */
@@ -303,6 +312,7 @@ typedef struct {
     double bad; /* pooled bad rate */
     /* Highest part of a model's requests that starved: of models that starting early hurts, and of the others. */
     double worst_hurt, worst_other;
+    double last_came, last_lost; /* of all models in the last interval */
 } losses_t;
 
 /* Clients that wait are at most as many as batches on all GPUs take, and one time differs from the next by no more than they are. */
@@ -366,6 +376,8 @@ static losses_t measure_all(policy_t *policy, double dt_ms)
         count_swing(state, model);
         requests += model->rates.requests;
         dropped += model->rates.dropped;
+        losses.last_came += model->rates.last;
+        losses.last_lost += model->rates.last_dropped;
         if (!(model->rates.requests > 0))
             continue;
         double *worst = model->fluid.slack < state->hurt_ms ? &losses.worst_hurt : &losses.worst_other;
@@ -538,13 +550,27 @@ static double worst_swing(const fermata_t *state)
     return hypot(LASTING_SWINGS * lasting, PASSING_SWINGS * passing);
 }
 
+/* Whatever is known of those that come. */
+static void start_at_once(plan_t *plan, uint32_t gpus)
+{
+    plan->spread = gpus;
+    plan->price = INFINITY;
+    plan->early = 1;
+    plan->together = 0;
+    plan->bursts = false;
+    plan->reserve = (room_reserve_t){0};
+}
+
 static plan_t plan(fermata_t *state, const fluid_models_t *models, uint32_t gpus)
 {
     fluid_state_t held = fluid_state(models, 0);
+    state->holds = false;
+    state->at_once_use = INFINITY;
     state->load = gpus ? held.use / gpus : INFINITY;
     state->alone = room_alone(held.models) > 0;
     if (state->load > 1)
         return plan_overload(state, models, gpus, held.models);
+    state->at_once_use = fluid_state(models, 1).use;
     state->hurt_ms = hurt_below(models, gpus, state->early);
     double ends = fmin(ENDS_LEAST, ENDS_CONTENDED * gpus / held.models);
     state->helped_early = held.use > 0 && held.slack * gpus >= ends * held.length && !state->alone;
@@ -569,6 +595,11 @@ static plan_t plan(fermata_t *state, const fluid_models_t *models, uint32_t gpus
         all.reserve = room_reserve(&room, models, gpus, &held, all.early);
         if (all.reserve.strictly)
             all.price = 0;
+        state->holds = all.early < 1 || all.together > 0;
+        if (state->trial.at_once) {
+            budget = state->at_once_use;
+            start_at_once(&all, gpus);
+        }
     }
     state->early = all.early;
     if (held.use > 0) {
@@ -576,6 +607,51 @@ static plan_t plan(fermata_t *state, const fluid_models_t *models, uint32_t gpus
         all.needed = fmin(1, (needed + leads) / fmin(fmax(budget, all.reserve.use) + leads, gpus));
     }
     return all;
+}
+
+/* What is found of all models together over a longer time. */
+typedef struct {
+    dispersion_t scatter;
+    double pairs;             /* of intervals in a row, in the mean over the requests */
+    double batches, complete; /* and those that were granted when all clients were there */
+} long_look_t;
+
+static long_look_t look_back(const fluid_models_t *models)
+{
+    long_look_t look = {0};
+    for (uint32_t m = 0; m < models->count; m++) {
+        const fermata_model_t *model = model_at(models, m);
+        if (!(model->fluid.rate > 0))
+            continue;
+        look.scatter.apart += model->scatter.apart;
+        look.scatter.counted += model->scatter.counted;
+        look.pairs += model->scatter.counted * model->pairs;
+        look.batches += model->rates.batches;
+        look.complete += model->rates.complete;
+    }
+    if (look.scatter.counted > 0)
+        look.pairs /= look.scatter.counted;
+    return look;
+}
+
+/*
+ * Bunches that come at random scatter as much as they are large, over any time. Where they do clearly less there are always as many, and only
+ * trying tells whether they are clients that were answered together. Not clients that are known to wait: those are there or not.
+ */
+static void try_at_once(fermata_t *state, const fluid_models_t *models, uint32_t gpus, const losses_t *losses,
+                        double dt_ms)
+{
+    long_look_t back = look_back(models);
+    double bunch = fluid_bunch(models), dispersion = dispersion_of(&back.scatter);
+    double sure = 1 - PAIRS_DOUBT / sqrt(fmax(back.pairs, 1));
+    bool known = 2 * back.complete > back.batches;
+    trial_look_t look = {.doubtful = state->holds && !known && bunch > FLUID_BUNCH_LEAST &&
+                                     dispersion < STEADY * bunch * sure,
+                         .possible = state->at_once_use <= TRIED_MOST * gpus && dispersion < bunch,
+                         .came = losses->last_came,
+                         .lost = losses->last_lost,
+                         .ms = dt_ms};
+    trial_step(&state->trial, &look);
 }
 
 static uint32_t whole_batch(double batch)
@@ -607,7 +683,7 @@ static uint32_t least_batch(const fluid_model_t *fluid, double price, double tog
  */
 static int64_t quiet_ns(const fluid_model_t *fluid, double together)
 {
-    double excess = bunched(fluid, together) - BUNCHED_BY_CHANCE;
+    double excess = bunched(fluid, together) - FLUID_BUNCHED_BY_CHANCE;
     return excess > 0 ? (int64_t)(QUIET * excess / (1 + excess) / fluid->growth * 1e6) : 0;
 }
 
@@ -719,6 +795,7 @@ static int64_t fermata_tick(policy_t *policy, int64_t now_ns)
     fluid_models_t models = {.first = policy->model_state,
                              .count = policy->models_max,
                              .stride = (uint32_t)policy->ops->model_bytes};
+    try_at_once(state, &models, policy->gpus, &losses, dt_ms);
     plan_t common = plan(state, &models, policy->gpus);
     policy->needed = common.needed;
     state->scarcity = scarcity(state, policy->gpus, busy, common.contending);

@@ -20,6 +20,7 @@ static void remember(rates_t *rates, const shard_t *shard)
     rates->budget_seen_ns = shard->counts->budget_ns;
     rates->granted_seen = shard->counts->stats.granted;
     rates->batches_seen = shard->counts->stats.batches;
+    rates->complete_seen = shard->counts->complete;
     rates->work_seen_ns = shard->counts->stats.busy_ns;
     rates->silence_seen_ns = shard->counts->silence_ns;
     rates->silence_expected_seen_ns = shard->counts->silence_expected_ns;
@@ -41,7 +42,8 @@ void rates_update(rates_t *rates, const shard_t *shard, double dt_ms, double rat
     rates->arrivals = rates->arrivals * keep + arrived;
     rates->time_ms = rates->time_ms * keep + dt_ms;
     rates->requests = rates->requests * keep_loss + arrived;
-    rates->dropped = rates->dropped * keep_loss + (double)(all_dropped(shard) - rates->dropped_seen);
+    rates->last_dropped = (double)(all_dropped(shard) - rates->dropped_seen);
+    rates->dropped = rates->dropped * keep_loss + rates->last_dropped;
     rates->expired = rates->expired * keep_loss +
                      (double)(shard->counts->stats.dropped[SCHED_DROP_EXPIRED] - rates->expired_seen);
     rates->spells = rates->spells * keep_loss + (double)(shard->counts->spells - rates->spells_seen);
@@ -51,6 +53,7 @@ void rates_update(rates_t *rates, const shard_t *shard, double dt_ms, double rat
     rates->last_batches = (double)(shard->counts->stats.batches - rates->batches_seen);
     rates->last_work_ns = (double)(int64_t)(shard->counts->stats.busy_ns - rates->work_seen_ns);
     rates->batches = rates->batches * keep + rates->last_batches;
+    rates->complete = rates->complete * keep + (double)(shard->counts->complete - rates->complete_seen);
     rates->silence_ns = rates->silence_ns * keep + shard->counts->silence_ns - rates->silence_seen_ns;
     rates->silence_expected_ns = rates->silence_expected_ns * keep + shard->counts->silence_expected_ns -
                                  rates->silence_expected_seen_ns;

@@ -16,13 +16,14 @@ typedef struct {
     uint64_t submitted_seen, dropped_seen, expired_seen;
     uint64_t spells_seen, followers_seen;
     uint64_t budget_seen_ns;
-    double granted, batches; /* decaying with the rate's time constant */
-    uint64_t granted_seen, batches_seen;
+    double granted, batches, complete; /* decaying with the rate's time constant */
+    uint64_t granted_seen, batches_seen, complete_seen;
     double silence_ns, silence_expected_ns; /* decaying with the rate's time constant */
     double silence_seen_ns, silence_expected_seen_ns;
     double last, before_last;          /* arrivals in the last interval and in the one before it, */
     double last_ms, before_last_ms;    /* and how long they were; 0: there was none */
-    double last_batches, last_work_ns; /* granted in the last interval, and the GPU time that they take */
+    double last_dropped;               /* in the last interval */
+    double last_batches, last_work_ns; /* granted in it, and the GPU time that they take */
     uint64_t work_seen_ns;
     bool started;
 } rates_t;

@@ -31,8 +31,6 @@ static const double FULL = 0.98;
 static const double GROWN = 0.7;
 /* One GPU that is left to those whose time has come halves what is lost, at least. */
 static const double LEFT_ONE = 0.5;
-/* So many requests that come together, in the mean, are bunches. */
-static const double BUNCH_LEAST = 1.25;
 enum { ROOM_STEPS = 40 };
 
 /*
@@ -198,7 +196,7 @@ static bool come_evenly(const fluid_models_t *models)
 static double most_busy(const room_t *room, const fluid_models_t *models, uint32_t gpus,
                         const fluid_state_t *held)
 {
-    bool bunches = room->worst > 0 || fluid_bunch(models) > BUNCH_LEAST;
+    bool bunches = room->worst > 0 || fluid_bunch(models) > FLUID_BUNCH_LEAST;
     double turns = turns_use(room, gpus, held), own_bunches = bunches ? room_alone(held->models) : 0;
     double idle = fmax(0, 1 - (held->use + room->worst) / gpus), over = left_over(room, models, gpus, held);
     double given = room->chance * idle, chance = given * (room->worst > 0 ? BURSTS_ROOM : 1);

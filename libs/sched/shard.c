@@ -261,6 +261,7 @@ static void note_crowd(shard_t *shard, int64_t now_ns, uint32_t count)
 void shard_note_silence(shard_t *shard, int64_t now_ns, uint32_t count)
 {
     note_crowd(shard, now_ns, count);
+    shard->counts->complete += shard_is_complete(shard);
     double rate = shard->plan.rate_per_ns;
     uint32_t last = shard->queue.tail, head = shard_head(shard);
     if (!(rate > 0) || count < shard->queue.len || last == TASK_NONE)

@@ -45,6 +45,8 @@ typedef struct {
     double silence_ns, silence_expected_ns;
     /* A request that comes outside a spell begins one of plan.spell_ns; the others in it follow. */
     uint64_t spells, followers;
+    /* Batches that were granted while all clients were there that are known to wait (shard_crowd_t). */
+    uint64_t complete;
     /* As learned of any size (sched/scatter.h), in parts of the profile; 0: nothing was. */
     double mean, guard;
 } shard_counts_t;

@@ -29,6 +29,7 @@ void counts_add(shard_counts_t *sum, const shard_counts_t *counts)
     sum->silence_expected_ns += counts->silence_expected_ns;
     sum->spells += counts->spells;
     sum->followers += counts->followers;
+    sum->complete += counts->complete;
 }
 
 static bool threaded(const planner_t *planner)

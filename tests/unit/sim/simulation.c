@@ -248,21 +248,37 @@ typedef struct {
     uint64_t lost;
 } answers_t;
 
-static answers_t answers_to(const char *arrivals, const char *zoo, uint32_t gpus, const char *policy,
-                            double rate_rps, double seconds)
+static answers_t answers_in(world_t *world, const char *arrivals, double seconds)
 {
-    world_t world;
     err_t err;
-    world_start(&world, zoo, gpus, policy, rate_rps);
-    cr_assert_eq(arrivals_parse(arrivals, &world.workload.arrivals, &err), STATUS_OK, "%s", err.text);
-    world.config.seconds = seconds;
-    simulation_result_t *result = run(&world);
+    cr_assert_eq(arrivals_parse(arrivals, &world->workload.arrivals, &err), STATUS_OK, "%s", err.text);
+    world->config.seconds = seconds;
+    simulation_result_t *result = run(world);
     answers_t answers = {(double)histogram_quantile_ns(&result->latency, 0.5) / 1e6,
                          (double)histogram_quantile_ns(&result->latency, 0.99) / 1e6,
                          result->all.arrived - result->all.good};
     simulation_result_dispose(result);
-    world_stop(&world);
+    world_stop(world);
     return answers;
+}
+
+static answers_t answers_to(const char *arrivals, const char *zoo, uint32_t gpus, const char *policy,
+                            double rate_rps, double seconds)
+{
+    world_t world;
+    world_start(&world, zoo, gpus, policy, rate_rps);
+    return answers_in(&world, arrivals, seconds);
+}
+
+/* With batches that scatter, from 30 s on. */
+static answers_t settled_answers_to(const char *arrivals, const char *zoo, uint32_t gpus, const char *policy,
+                                    double seconds)
+{
+    world_t world;
+    world_start(&world, zoo, gpus, policy, 1);
+    world.config.jitter = 0.05;
+    world.config.warmup_s = 30;
+    return answers_in(&world, arrivals, seconds);
 }
 
 static answers_t answers_of(const char *zoo, uint32_t gpus, const char *policy, double rate_rps,
@@ -412,6 +428,30 @@ Test(simulation, fermata_keeps_cameras_in_step_together)
         cr_expect_gt(eager.lost, 0);
         cr_expect_eq(fermata.lost, 0, "%s on %u GPUs: %lu lost, eager %lu", cases[i].arrivals, cases[i].gpus,
                      fermata.lost, eager.lost);
+    }
+}
+
+/* Those that are like clients are tried to be taken apart, and kept together for long where that loses some. */
+Test(simulation, fermata_splits_cameras_in_step_seldom)
+{
+    answers_t fermata = answers_to("bursts:4,100,10,0.3", "tight", 2, "fermata", 40, 300),
+              eager = answers_to("bursts:4,100,10,0.3", "tight", 2, "eager", 40, 300);
+    cr_expect_gt(eager.lost, 5000);
+    cr_expect_lt(fermata.lost, 100, "%lu of 12000 lost", fermata.lost);
+}
+
+/* Who is answered together comes back together, for as long as that is held. */
+Test(simulation, fermata_takes_clients_apart_that_were_answered_together)
+{
+    static const struct {
+        const char *arrivals;
+        uint32_t gpus;
+    } cases[] = {{"closed:16,100", 2}, {"closed:32,100", 4}};
+    for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
+        answers_t fermata = settled_answers_to(cases[i].arrivals, "tight", cases[i].gpus, "fermata", 20),
+                  eager = settled_answers_to(cases[i].arrivals, "tight", cases[i].gpus, "eager", 20);
+        expect_quick(cases[i].arrivals, 0, &fermata, &eager, 1, 1.05);
+        cr_expect_lt(fermata.lost, 5, "%lu lost, eager %lu", fermata.lost, eager.lost);
     }
 }
 
