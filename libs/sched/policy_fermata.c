@@ -9,8 +9,8 @@
  * more urgency and gives up fewer heads.
  *
  * What of the idle capacity is left after that goes where `spare` says: to answering early, as far as everybody
- * can still wait for a GPU (latency), or to whoever takes idle GPUs back (release). Of bunches that clients may
- * have been put into by being held that is tried (sched/trial.h).
+ * can still wait for a GPU (latency), or to whoever takes idle GPUs back (release). Whether
+ * bunches are clients that come together only because they are held is tried (sched/trial.h).
  */
 #include "sched/busy.h"
 #include "sched/dispersion.h"
@@ -48,8 +48,8 @@ typedef struct {
     dispersion_t scatter; /* of all arrivals */
     swing_t swing;
     trial_t trial;      /* whether to start at once all the same, where bunches are held */
-    bool holds;         /* some are held, or their bunches kept together, for what is known of them */
-    double at_once_use; /* GPUs that are busy if none is; INFINITY: all must be held */
+    bool holds;         /* some are held, or their bunches kept together: there is something to try */
+    double at_once_use; /* GPUs that are busy if each runs alone; INFINITY: all must be held */
     int64_t begun_ns, last_ns;
     bool begun;
 } fermata_t;
@@ -60,6 +60,7 @@ typedef struct {
     rates_t rates;
     dispersion_t scatter; /* of its arrivals, over a longer time */
     dispersion_series_t series;
+    trial_model_t trial;
     double pairs,
         beyond; /* decaying sums: of its intervals in a row, and of those that differ as clients cannot */
 } fermata_model_t;
@@ -312,7 +313,7 @@ typedef struct {
     double bad; /* pooled bad rate */
     /* Highest part of a model's requests that starved: of models that starting early hurts, and of the others. */
     double worst_hurt, worst_other;
-    double last_came, last_lost; /* of all models in the last interval */
+    bool more_at_once, some_at_once; /* a model loses more by the trial than held, or some */
 } losses_t;
 
 /* Clients that wait are at most as many as batches on all GPUs take, and one time differs from the next by no more than they are. */
@@ -376,8 +377,9 @@ static losses_t measure_all(policy_t *policy, double dt_ms)
         count_swing(state, model);
         requests += model->rates.requests;
         dropped += model->rates.dropped;
-        losses.last_came += model->rates.last;
-        losses.last_lost += model->rates.last_dropped;
+        trial_count(&state->trial, &model->trial, model->rates.last, model->rates.last_dropped, dt_ms);
+        losses.more_at_once |= trial_loses_more(&model->trial);
+        losses.some_at_once |= trial_loses(&model->trial);
         if (!(model->rates.requests > 0))
             continue;
         double *worst = model->fluid.slack < state->hurt_ms ? &losses.worst_hurt : &losses.worst_other;
@@ -550,6 +552,14 @@ static double worst_swing(const fermata_t *state)
     return hypot(LASTING_SWINGS * lasting, PASSING_SWINGS * passing);
 }
 
+static double use_one_by_one(const fluid_models_t *models)
+{
+    double use = 0;
+    for (uint32_t m = 0; m < models->count; m++)
+        use += fluid_use(fluid_model(models, m), 1);
+    return use;
+}
+
 /* Whatever is known of those that come. */
 static void start_at_once(plan_t *plan, uint32_t gpus)
 {
@@ -570,7 +580,7 @@ static plan_t plan(fermata_t *state, const fluid_models_t *models, uint32_t gpus
     state->alone = room_alone(held.models) > 0;
     if (state->load > 1)
         return plan_overload(state, models, gpus, held.models);
-    state->at_once_use = fluid_state(models, 1).use;
+    state->at_once_use = use_one_by_one(models);
     state->hurt_ms = hurt_below(models, gpus, state->early);
     double ends = fmin(ENDS_LEAST, ENDS_CONTENDED * gpus / held.models);
     state->helped_early = held.use > 0 && held.slack * gpus >= ends * held.length && !state->alone;
@@ -647,9 +657,9 @@ static void try_at_once(fermata_t *state, const fluid_models_t *models, uint32_t
     bool known = 2 * back.complete > back.batches;
     trial_look_t look = {.doubtful = state->holds && !known && bunch > FLUID_BUNCH_LEAST &&
                                      dispersion < STEADY * bunch * sure,
-                         .possible = state->at_once_use <= TRIED_MOST * gpus && dispersion < bunch,
-                         .came = losses->last_came,
-                         .lost = losses->last_lost,
+                         .possible = state->at_once_use <= TRIED_MOST * gpus,
+                         .more = losses->more_at_once,
+                         .some = losses->some_at_once,
                          .ms = dt_ms};
     trial_step(&state->trial, &look);
 }
@@ -769,6 +779,13 @@ static void adapt_starve(fermata_t *state, const losses_t *losses, double busy, 
         state->starve = fmax(1, state->starve - step);
 }
 
+/* What a trial loses, as long as it is remembered, starting early does not cure. */
+static bool of_trial(const fermata_t *state)
+{
+    const trial_t *trial = &state->trial;
+    return trial->at_once || (trial->wait_ms > 0 && trial->ms < state->loss_tau_ms);
+}
+
 /* Larger batches save GPU time, which is worth nothing while GPUs stand idle for all models, and it is the worst moments that
  * requests are lost in. A model alone leaves them idle in step with its own batches, and needs them again before long. */
 static double scarcity(const fermata_t *state, uint32_t gpus, double busy, double contending)
@@ -791,7 +808,8 @@ static int64_t fermata_tick(policy_t *policy, int64_t now_ns)
     losses_t losses = measure_all(policy, dt_ms);
     double busy = measure_busy(policy, state->last_ns, now_ns);
     state->last_ns = now_ns;
-    adapt_starve(state, &losses, busy, dt_ms);
+    if (!of_trial(state))
+        adapt_starve(state, &losses, busy, dt_ms);
     fluid_models_t models = {.first = policy->model_state,
                              .count = policy->models_max,
                              .stride = (uint32_t)policy->ops->model_bytes};

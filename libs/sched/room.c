@@ -187,11 +187,11 @@ static bool come_evenly(const fluid_models_t *models)
 /*
  * How many GPUs may be busy so that everybody can still wait for one: the most at which all have their turns, or, if no more are than
  * may be, one of the shortest slack finds none in time with a chance of at most `chance`, times the part of the GPUs that is left while all
- * are held, in bursts a tenth of that; or no more often than it does then; or it is evenly that one model comes to one GPU. One model alone
- * must not split its own bunches in vain either, whether they are bursts or come as evenly as those of cameras in step. Or, without bursts,
- * which are together anyway and find the GPUs that others leave, at which it is shut out clearly less often than then, if that happens at
- * all, and misses them no more often, or all have their turns but for that: there holding frees no GPU for it, but makes those batches
- * long that it finds the GPUs busy with.
+ * are held, in bursts a tenth of that; or no more often than it does then; or it is evenly that one model comes to one GPU. Or, without
+ * bursts, which are together anyway and find the GPUs that others leave, at which it is shut out clearly less often than then, if that
+ * happens at all, and misses them no more often, or all have their turns but for that: there holding frees no GPU for it, but makes those
+ * batches long that it finds the GPUs busy with. For a chance to count, one model alone must not split its own bunches in vain either,
+ * whether they are bursts or come as evenly as those of cameras in step.
  */
 static double most_busy(const room_t *room, const fluid_models_t *models, uint32_t gpus,
                         const fluid_state_t *held)

@@ -23,7 +23,7 @@ typedef enum {
  * and 2 - FACTOR times the mean (1 < FACTOR <= 2); each lasts an exponential time of mean DWELL_S.
  * closed:N,THINK_MS: no stream, but N clients per model that wait for an answer, and THINK_MS, before they
  * ask again; the rate is what comes of it. bursts:N,PERIOD_MS,START_MS[,GAP_MS]: N at once, or GAP_MS after one another, at START_MS
- * and every PERIOD_MS from there on, whatever the rate. */
+ * and every PERIOD_MS from there on, whatever the rate; all N within the period. */
 typedef struct {
     arrivals_kind_t kind;
     double shape;

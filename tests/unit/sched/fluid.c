@@ -176,7 +176,6 @@ Test(fluid, who_was_asked_before_the_last_turn_is_in_nobodys_way)
     cr_expect_lt(rivals_on(&all, 8), rivals_on(&all, 1));
 }
 
-/* Erlang's own: two lines and two calls, and what waits where it may. */
 /* Of the first six follow where two would at random, of the second hardly more than at random, of the third fewer. */
 Test(fluid, who_comes_together_is_a_bunch)
 {
@@ -193,6 +192,7 @@ Test(fluid, who_comes_together_is_a_bunch)
     cr_expect_eq(fluid_bunch(&all), 1, "nobody comes");
 }
 
+/* Erlang's own: two lines and two calls, and what waits where it may. */
 Test(fluid, erlang)
 {
     cr_expect_float_eq(fluid_erlang_b(1, 1), 0.5, 1e-12);
