@@ -1,48 +1,10 @@
+#include "world.h"
+
 #include "sim/bound.h"
 #include "sim/goodput.h"
 
 #include <criterion/criterion.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-typedef struct {
-    profile_entry_t *models;
-    uint32_t count;
-    workload_t workload;
-    simulation_config_t config;
-} world_t;
-
-/* From the repository's root, where tests run. */
-static void world_start(world_t *world, const char *zoo, uint32_t gpus, const char *policy, double rate_rps)
-{
-    char path[128];
-    err_t err;
-    memset(world, 0, sizeof(*world));
-    snprintf(path, sizeof(path), "tests/sim/zoo/%s.csv", zoo);
-    cr_assert_eq(profile_csv_read(path, &world->models, &world->count, &err), STATUS_OK, "%s", err.text);
-    cr_assert_eq(workload_init(&world->workload, world->models, world->count, NULL, &err), STATUS_OK, "%s",
-                 err.text);
-    world->workload.rate_rps = rate_rps;
-    world->config = (simulation_config_t){
-        .workload = &world->workload, .gpus = gpus, .policy = policy, .seconds = 5, .warmup_s = 1, .seed = 7};
-}
-
-static void world_stop(world_t *world)
-{
-    workload_dispose(&world->workload);
-    free(world->models);
-}
-
-static simulation_result_t *run(world_t *world)
-{
-    simulation_result_t *result;
-    err_t err;
-    cr_assert_eq(simulation_run(&world->config, &result, &err), STATUS_OK, "%s: %s", world->config.policy,
-                 err.text);
-    return result;
-}
 
 static double bound_of(const char *zoo, uint32_t gpus)
 {
@@ -69,11 +31,11 @@ Test(simulation, same_seed_same_result)
         world_t world;
         world_start(&world, "zoo_1080ti", 35, sched_policy_name(p), 3000);
         world.config.jitter = 0.05;
-        simulation_result_t *first = run(&world), *second = run(&world);
+        simulation_result_t *first = world_run(&world), *second = world_run(&world);
         cr_assert_eq(first->all.good, second->all.good);
         cr_assert_eq(first->latency.sum_ns, second->latency.sum_ns);
         world.config.seed++;
-        simulation_result_t *other = run(&world);
+        simulation_result_t *other = world_run(&world);
         cr_assert_neq(first->latency.sum_ns, other->latency.sum_ns);
         simulation_result_dispose(first);
         simulation_result_dispose(second);
@@ -87,7 +49,7 @@ Test(simulation, every_request_has_one_end)
     for (uint32_t p = 0; sched_policy_name(p); p++) {
         world_t world;
         world_start(&world, "zoo_1080ti", 35, sched_policy_name(p), 5000); /* overload */
-        simulation_result_t *result = run(&world);
+        simulation_result_t *result = world_run(&world);
         uint64_t ended = result->all.good + result->all.late + result->all.unanswered;
         for (unsigned r = 0; r < SCHED_DROP_REASONS; r++)
             ended += result->all.dropped[r];
@@ -107,7 +69,7 @@ Test(simulation, delays_within_their_bounds_make_nothing_late)
     err_t err;
     world_start(&world, "resnet50", 8, "deferred", 3000);
     cr_assert_eq(net_parse("rdma", &world.config.net, &err), STATUS_OK);
-    simulation_result_t *result = run(&world);
+    simulation_result_t *result = world_run(&world);
     cr_assert_eq(result->all.late, 0);
     cr_assert_lt(result->bad_rate, 0.001);
     simulation_result_dispose(result);
@@ -122,7 +84,7 @@ Test(simulation, gpus_that_fail_cost_little_and_work_again_when_they_join)
     world_start(&world, "resnet50", 8, "fermata", 4200);
     world.config.changes = changes;
     world.config.change_count = 6;
-    simulation_result_t *result = run(&world);
+    simulation_result_t *result = world_run(&world);
     cr_assert_geq(result->preemptions, 1, "what ran there was broken off");
     cr_assert_leq(result->preemptions, 3);
     cr_assert_lt(result->bad_rate, 0.02);
@@ -141,7 +103,7 @@ Test(simulation, fermata_is_flat_topped_and_load_proportional)
     static const double loads[] = {0.2, 0.4, 0.6, 0.8};
     for (unsigned i = 0; i < 4; i++) {
         world.workload.rate_rps = peak * loads[i];
-        simulation_result_t *result = run(&world);
+        simulation_result_t *result = world_run(&world);
         cr_assert_float_eq(result->gpu_busy_fraction, loads[i], 0.08, "at %.1f busy %.3f", loads[i],
                            result->gpu_busy_fraction);
         cr_assert_eq(result->gpus_used, result->gpu_highest, "the GPUs never used are the highest");
@@ -149,7 +111,7 @@ Test(simulation, fermata_is_flat_topped_and_load_proportional)
     }
     for (double over = 1.5; over <= 3; over *= 2) {
         world.workload.rate_rps = peak * over;
-        simulation_result_t *result = run(&world);
+        simulation_result_t *result = world_run(&world);
         cr_assert_gt(result->goodput_rps, 0.97 * peak, "at %.1f times the peak: %.0f r/s", over,
                      result->goodput_rps);
         simulation_result_dispose(result);
@@ -182,7 +144,7 @@ Test(simulation, fermata_is_flat_topped_where_batches_take_seconds)
     double bound = bound_rate_rps(&world.workload, GPUS);
     for (double over = 1.2; over <= 3; over *= 2) {
         world.workload.rate_rps = bound * over;
-        simulation_result_t *result = run(&world);
+        simulation_result_t *result = world_run(&world);
         cr_assert_gt(result->goodput_rps, 0.9 * bound, "at %.1f times the bound: %.3f of it", over,
                      result->goodput_rps / bound);
         simulation_result_dispose(result);
@@ -211,7 +173,7 @@ Test(simulation, fermata_is_flat_topped_with_one_model)
         cr_assert_eq(arrivals_parse(cases[i].arrivals, &world.workload.arrivals, &err), STATUS_OK, "%s",
                      err.text);
         world.config.seconds = 10;
-        simulation_result_t *result = run(&world);
+        simulation_result_t *result = world_run(&world);
         cr_expect_gt(result->goodput_rps, 0.97 * bound, "%s, %s, %.2f times the bound: %.3f of it",
                      cases[i].zoo, cases[i].arrivals, cases[i].over, result->goodput_rps / bound);
         simulation_result_dispose(result);
@@ -237,297 +199,10 @@ Test(simulation, fermata_is_flat_topped_after_a_pause)
     world.workload.step_count = 2 * world.count;
     world.config.warmup_s = TIMES + PAUSE_S + TIMES / 2;
     world.config.seconds = TIMES;
-    simulation_result_t *result = run(&world);
+    simulation_result_t *result = world_run(&world);
     cr_assert_gt(result->goodput_rps, 0.95 * bound, "%.3f of the bound", result->goodput_rps / bound);
     simulation_result_dispose(result);
     world_stop(&world);
-}
-
-typedef struct {
-    double p50_ms, p99_ms;
-    uint64_t lost;
-} answers_t;
-
-static answers_t answers_in(world_t *world, const char *arrivals, double seconds)
-{
-    err_t err;
-    cr_assert_eq(arrivals_parse(arrivals, &world->workload.arrivals, &err), STATUS_OK, "%s", err.text);
-    world->config.seconds = seconds;
-    simulation_result_t *result = run(world);
-    answers_t answers = {(double)histogram_quantile_ns(&result->latency, 0.5) / 1e6,
-                         (double)histogram_quantile_ns(&result->latency, 0.99) / 1e6,
-                         result->all.arrived - result->all.good};
-    simulation_result_dispose(result);
-    world_stop(world);
-    return answers;
-}
-
-static answers_t answers_to(const char *arrivals, const char *zoo, uint32_t gpus, const char *policy,
-                            double rate_rps, double seconds)
-{
-    world_t world;
-    world_start(&world, zoo, gpus, policy, rate_rps);
-    return answers_in(&world, arrivals, seconds);
-}
-
-/* With batches that scatter, from 30 s on. */
-static answers_t settled_answers_to(const char *arrivals, const char *zoo, uint32_t gpus, const char *policy,
-                                    double seconds)
-{
-    world_t world;
-    world_start(&world, zoo, gpus, policy, 1);
-    world.config.jitter = 0.05;
-    world.config.warmup_s = 30;
-    return answers_in(&world, arrivals, seconds);
-}
-
-static answers_t answers_of(const char *zoo, uint32_t gpus, const char *policy, double rate_rps,
-                            double seconds)
-{
-    return answers_to("poisson", zoo, gpus, policy, rate_rps, seconds);
-}
-
-/* So many times as slow at most. */
-static void expect_quick(const char *where, double rate_rps, const answers_t *fermata, const answers_t *eager,
-                         double p50_most, double p99_most)
-{
-    cr_expect_leq(fermata->p50_ms, p50_most * eager->p50_ms, "%s, %.1f/s: p50 %.1f, eager %.1f ms", where,
-                  rate_rps, fermata->p50_ms, eager->p50_ms);
-    cr_expect_leq(fermata->p99_ms, p99_most * eager->p99_ms, "%s, %.1f/s: p99 %.1f, eager %.1f ms", where,
-                  rate_rps, fermata->p99_ms, eager->p99_ms);
-}
-
-static void expect_as_quick_as_eager(const char *zoo, uint32_t gpus, double rate_rps, double seconds)
-{
-    answers_t fermata = answers_of(zoo, gpus, "fermata", rate_rps, seconds),
-              eager = answers_of(zoo, gpus, "eager", rate_rps, seconds);
-    cr_expect(eager.lost == 0 || gpus <= 2, "%s, %u GPUs, %.1f/s: eager loses %lu", zoo, gpus, rate_rps,
-              eager.lost);
-    expect_quick(zoo, rate_rps, &fermata, &eager, 1.15, 1.1);
-    cr_expect_leq((double)fermata.lost, 1.1 * (double)eager.lost, "%s, %u GPUs, %.1f/s: %lu lost, eager %lu",
-                  zoo, gpus, rate_rps, fermata.lost, eager.lost);
-}
-
-/* What is idle is spent on answering early, as far as that costs nobody anything. With few GPUs as well, where a batch of a model that
- * can wait takes one for longer than another can, or nobody can but all have their turns. */
-Test(simulation, fermata_is_as_quick_as_eager_where_there_is_room)
-{
-    static const struct {
-        const char *zoo;
-        uint32_t gpus;
-        double peak_rps, seconds;
-    } rooms[] = {{"zoo_1080ti", 35, 4062, 5}, {"zoo_a100", 64, 19153, 5},   {"resnet50", 8, 5875, 5},
-                 {"mixed_slo", 8, 2400, 5},   {"zoo_cpu", 1, 55, 100},      {"zoo_cpu", 2, 110, 50},
-                 {"close_slos", 2, 923, 20},  {"long_batches", 3, 900, 20}, {"two_long", 2, 180, 50},
-                 {"patient", 4, 3500, 10},    {"three_slos", 4, 1633, 20},  {"just_short", 4, 240, 50}};
-    static const double loads[] = {0.1, 0.2, 0.4, 0.6};
-    for (unsigned r = 0; r < sizeof rooms / sizeof *rooms; r++) {
-        for (unsigned i = 0; i < 4; i++)
-            expect_as_quick_as_eager(rooms[r].zoo, rooms[r].gpus, loads[i] * rooms[r].peak_rps,
-                                     rooms[r].seconds);
-    }
-}
-
-/* Two that happen to come soon after one another are no bunch that is worth waiting for, and who loses a few whatever is done loses
- * hardly more without waiting. */
-Test(simulation, fermata_is_as_quick_as_eager_with_hardly_a_request)
-{
-    static const struct {
-        const char *zoo;
-        uint32_t gpus;
-        double rate_rps;
-    } cases[] = {
-        {"zoo_cpu", 1, 1.1}, {"zoo_cpu", 4, 4.4}, {"close_slos", 1, 9.2}, {"short_and_long", 1, 8.7}};
-    for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++)
-        expect_as_quick_as_eager(cases[i].zoo, cases[i].gpus, cases[i].rate_rps, 200);
-}
-
-/* Of the 1 % that a model may lose as much is spent on answering early as GPUs are left idle. */
-Test(simulation, fermata_is_as_quick_as_eager_where_little_is_lost_by_it)
-{
-    static const struct {
-        const char *zoo;
-        uint32_t gpus;
-        double rate_rps;
-    } cases[] = {{"mixed_slo", 1, 50}, {"just_short", 2, 51}, {"short_beside_long", 2, 25}};
-    for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++)
-        expect_as_quick_as_eager(cases[i].zoo, cases[i].gpus, cases[i].rate_rps, 100);
-}
-
-/* Bunches may be split as long as there are GPUs for all of them, and what has passed by the next moment takes none for good. */
-Test(simulation, fermata_is_as_quick_as_eager_in_bursts_where_there_is_room)
-{
-    static const struct {
-        const char *arrivals, *zoo;
-        uint32_t gpus;
-        double rate_rps;
-    } cases[] = {{"gamma:0.1", "zoo_1080ti", 35, 420}, {"gamma:0.1", "zoo_1080ti", 35, 840},
-                 {"gamma:0.1", "mixed_slo", 4, 110},   {"gamma:0.1", "one_resnet50v2", 4, 97},
-                 {"gamma:0.3", "three_slos", 4, 800},  {"gamma:0.1", "zoo_a100", 64, 12000}};
-    for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
-        answers_t fermata = answers_to(cases[i].arrivals, cases[i].zoo, cases[i].gpus, "fermata",
-                                       cases[i].rate_rps, 20),
-                  eager = answers_to(cases[i].arrivals, cases[i].zoo, cases[i].gpus, "eager",
-                                     cases[i].rate_rps, 20);
-        expect_quick(cases[i].zoo, cases[i].rate_rps, &fermata, &eager, 1.15, 1.3);
-        cr_expect_lt((double)fermata.lost, 0.0005 * 20 * cases[i].rate_rps, "%s, %.0f/s: %lu lost, eager %lu",
-                     cases[i].zoo, cases[i].rate_rps, fermata.lost, eager.lost);
-    }
-}
-
-/* One model that cannot wait for a batch of one. What its bunches find no GPU for is lost, so they are held, however many GPUs stand idle
- * between them. */
-Test(simulation, fermata_keeps_bunches_together_that_would_run_short_of_gpus)
-{
-    static const double rates_rps[] = {700, 1400};
-    for (unsigned i = 0; i < sizeof rates_rps / sizeof *rates_rps; i++) {
-        answers_t fermata = answers_to("gamma:0.1", "tight", 16, "fermata", rates_rps[i], 20),
-                  eager = answers_to("gamma:0.1", "tight", 16, "eager", rates_rps[i], 20);
-        cr_expect_lt((double)fermata.lost, 0.2 * (double)eager.lost, "%.0f/s: %lu lost, eager %lu",
-                     rates_rps[i], fermata.lost, eager.lost);
-    }
-}
-
-/* One model whose slack is shorter than a batch of one. Batches that start early keep the GPUs busy for whoever comes next, be they many or
- * few, and more of them make that worse. Nor are its bursts clients that wait for their answers, though nothing comes after them for long. */
-Test(simulation, fermata_holds_one_model_that_would_shut_itself_out)
-{
-    static const struct {
-        const char *arrivals, *zoo;
-        uint32_t gpus;
-        double rate_rps, lost_most;
-    } cases[] = {
-        {"poisson", "tight", 16, 3500, 0.001},          {"poisson", "tight", 16, 4200, 0.001},
-        {"poisson", "tight", 12, 2600, 0.001},          {"poisson", "tight", 12, 3100, 0.001},
-        {"poisson", "rows_cost_little", 2, 116, 0.001}, {"gamma:0.3", "rows_cost_little", 2, 174, 0.002},
-        {"gamma:0.1", "just_short", 4, 424, 0.1}};
-    for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
-        answers_t fermata =
-            answers_to(cases[i].arrivals, cases[i].zoo, cases[i].gpus, "fermata", cases[i].rate_rps, 20);
-        cr_expect_lt((double)fermata.lost, cases[i].lost_most * 20 * cases[i].rate_rps,
-                     "%s, %s, %u GPUs, %.0f/s: %lu lost", cases[i].zoo, cases[i].arrivals, cases[i].gpus,
-                     cases[i].rate_rps, fermata.lost);
-    }
-}
-
-/* Cameras in step: as many come every 100 ms, so no load shows that they do so within 2, and there are not GPUs for each at once. */
-Test(simulation, fermata_keeps_cameras_in_step_together)
-{
-    static const struct {
-        const char *arrivals, *zoo;
-        uint32_t gpus;
-        double rate_rps;
-    } cases[] = {{"bursts:8,100,10,0.3", "just_short", 4, 80},
-                 {"bursts:4,100,10,0.3", "just_short", 1, 40},
-                 {"bursts:8,100,10,0.3", "just_short", 2, 80}};
-    for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
-        answers_t fermata = answers_to(cases[i].arrivals, cases[i].zoo, cases[i].gpus, "fermata",
-                                       cases[i].rate_rps, 60),
-                  eager = answers_to(cases[i].arrivals, cases[i].zoo, cases[i].gpus, "eager",
-                                     cases[i].rate_rps, 60);
-        cr_expect_gt(eager.lost, 0);
-        cr_expect_eq(fermata.lost, 0, "%s on %u GPUs: %lu lost, eager %lu", cases[i].arrivals, cases[i].gpus,
-                     fermata.lost, eager.lost);
-    }
-}
-
-/* Those that are like clients are tried to be taken apart, and kept together for long where that loses some. */
-Test(simulation, fermata_splits_cameras_in_step_seldom)
-{
-    answers_t fermata = settled_answers_to("bursts:4,100,10,0.3", "tight", 2, "fermata", 840),
-              eager = settled_answers_to("bursts:4,100,10,0.3", "tight", 2, "eager", 840);
-    cr_expect_gt(eager.lost, 16000);
-    cr_expect(10 < fermata.lost && fermata.lost < 70, "%lu of 33600 lost, in one trial", fermata.lost);
-}
-
-/* Who is answered together comes back together, for as long as that is held. */
-Test(simulation, fermata_takes_clients_apart_that_were_answered_together)
-{
-    static const struct {
-        const char *arrivals;
-        uint32_t gpus;
-    } cases[] = {{"closed:16,100", 2}, {"closed:32,100", 4}};
-    for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
-        answers_t fermata = settled_answers_to(cases[i].arrivals, "tight", cases[i].gpus, "fermata", 20),
-                  eager = settled_answers_to(cases[i].arrivals, "tight", cases[i].gpus, "eager", 20);
-        expect_quick(cases[i].arrivals, 0, &fermata, &eager, 1, 1.05);
-        cr_expect_lt(fermata.lost, 5, "%lu lost, eager %lu", fermata.lost, eager.lost);
-    }
-}
-
-/* Held, each would still run when the next but one could wait no longer. */
-Test(simulation, fermata_starts_at_once_what_comes_evenly_to_one_gpu)
-{
-    static const struct {
-        const char *arrivals, *zoo;
-        double rate_rps;
-    } cases[] = {{"gamma:8", "just_short", 40}, {"uniform", "just_short", 40}, {"gamma:8", "tight", 90}};
-    for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
-        answers_t fermata = answers_to(cases[i].arrivals, cases[i].zoo, 1, "fermata", cases[i].rate_rps, 50),
-                  eager = answers_to(cases[i].arrivals, cases[i].zoo, 1, "eager", cases[i].rate_rps, 50);
-        expect_quick(cases[i].zoo, cases[i].rate_rps, &fermata, &eager, 1.01, 1.1);
-        cr_expect_leq(fermata.lost, eager.lost + 5, "%s, %s: %lu lost, eager %lu", cases[i].arrivals,
-                      cases[i].zoo, fermata.lost, eager.lost);
-    }
-}
-
-/* Clients that wait come back together, as their batch has ended. As one batch again they would leave seven GPUs idle for ever. */
-Test(simulation, fermata_spreads_clients_that_wait_over_idle_gpus)
-{
-    answers_t fermata = answers_to("closed:8,0.1", "one_resnet50v2", 8, "fermata", 1, 10),
-              eager = answers_to("closed:8,0.1", "one_resnet50v2", 8, "eager", 1, 10);
-    cr_expect_lt(fermata.p50_ms, 0.5 * eager.p50_ms, "%.1f, eager %.1f ms", fermata.p50_ms, eager.p50_ms);
-    cr_expect_eq(fermata.lost, 0);
-}
-
-/* Who is held is in time only if a GPU comes free just then. Where that loses as many as starting early, nobody is held for it. */
-Test(simulation, fermata_holds_nobody_where_more_are_lost_by_it)
-{
-    answers_t fermata = answers_of("short_and_long", 3, "fermata", 920, 20),
-              eager = answers_of("short_and_long", 3, "eager", 920, 20);
-    expect_quick("short_and_long", 920, &fermata, &eager, 1.15, INFINITY);
-    cr_expect_lt((double)fermata.lost, 0.005 * 20 * 920, "%lu lost, eager %lu", fermata.lost, eager.lost);
-}
-
-/* Short ones beside long. p99, which is of the long, and how many are lost: so many times eager's at most. */
-static void expect_short_ones_served(uint32_t gpus, double rate_rps, double seconds, double p99_most,
-                                     double lost_most)
-{
-    answers_t fermata = answers_of("short_beside_long", gpus, "fermata", rate_rps, seconds),
-              eager = answers_of("short_beside_long", gpus, "eager", rate_rps, seconds);
-    expect_quick("short_beside_long", rate_rps, &fermata, &eager, 1.15, p99_most);
-    cr_expect_lt((double)fermata.lost, lost_most * (double)eager.lost, "%.0f/s: %lu lost, eager %lu",
-                 rate_rps, fermata.lost, eager.lost);
-}
-
-/* If the long started at once on all GPUs they would shut out the short, as with `eager`; so they do on all but one. */
-Test(simulation, fermata_leaves_a_gpu_to_whoever_cannot_wait)
-{
-    static const double rates_rps[] = {150, 170, 190};
-    for (unsigned i = 0; i < sizeof rates_rps / sizeof *rates_rps; i++)
-        expect_short_ones_served(3, rates_rps[i], 100, 1.5, 0.7);
-}
-
-/* Each of three has its turn in time whatever chance does, and none of them is alone with its own batches: nearly all of what is idle
- * is spent. */
-Test(simulation, fermata_is_as_quick_as_eager_where_all_have_their_turns)
-{
-    static const double rates_rps[] = {350, 450, 550};
-    for (unsigned i = 0; i < sizeof rates_rps / sizeof *rates_rps; i++) {
-        answers_t fermata = answers_of("taking_turns", 3, "fermata", rates_rps[i], 20),
-                  eager = answers_of("taking_turns", 3, "eager", rates_rps[i], 20);
-        expect_quick("taking_turns", rates_rps[i], &fermata, &eager, 1.15, 1.1);
-        cr_expect_lt((double)fermata.lost, 0.001 * 20 * rates_rps[i], "%.0f/s: %lu lost", rates_rps[i],
-                     fermata.lost);
-    }
-}
-
-/* A long batch takes for longer than the short model can wait. Long ones are held, so that they are few; the short are in nobody's way. */
-Test(simulation, fermata_answers_at_once_who_is_in_nobodys_way)
-{
-    static const double rates_rps[] = {60, 75, 90, 230, 255, 280};
-    for (unsigned i = 0; i < sizeof rates_rps / sizeof *rates_rps; i++)
-        expect_short_ones_served(2, rates_rps[i], 50, INFINITY, 0.5);
 }
 
 /* Nothing tells the core how far what GPUs take scatters; a twentieth, and a tenth. */
@@ -542,7 +217,7 @@ Test(simulation, scattered_latencies_are_learned)
         world.config.jitter = cases[i].jitter;
         world.config.warmup_s = 5;
         world.config.seconds = 10;
-        simulation_result_t *result = run(&world);
+        simulation_result_t *result = world_run(&world);
         cr_expect_lt(result->worst_model_bad_rate, 0.012, "jitter %.2f: the worst model loses %.4f",
                      cases[i].jitter, result->worst_model_bad_rate);
         simulation_result_dispose(result);
@@ -555,7 +230,7 @@ static void expect_borne_in(world_t *world, double warmup_s, double seconds)
 {
     world->config.warmup_s = warmup_s;
     world->config.seconds = seconds;
-    simulation_result_t *result = run(world);
+    simulation_result_t *result = world_run(world);
     cr_expect_lt(result->worst_model_bad_rate, 0.01, "the worst model loses %.4f",
                  result->worst_model_bad_rate);
     simulation_result_dispose(result);
@@ -645,7 +320,7 @@ Test(simulation, fermata_sees_at_once_that_the_gpus_are_busy)
     world.config.warmup_s = 0;
     world.config.seconds = 1;
     for (world.config.seed = 1; world.config.seed <= 4; world.config.seed++) {
-        simulation_result_t *result = run(&world);
+        simulation_result_t *result = world_run(&world);
         expired += result->all.dropped[SCHED_DROP_EXPIRED];
         simulation_result_dispose(result);
     }
@@ -824,7 +499,7 @@ Test(simulation, the_autoscaling_advice_follows_the_load)
     world.config.start_gpus = 8;
     world.config.on_second = on_second;
     world.config.ctx = &seconds;
-    simulation_result_t *result = run(&world);
+    simulation_result_t *result = world_run(&world);
     cr_assert_geq(seconds.gpus_at[50], 11, "%u GPUs at 1,200 r/s", seconds.gpus_at[50]);
     cr_assert_leq(seconds.gpus_at[50], 20);
     cr_assert_lt(seconds.bad_at[50], 0.02);
@@ -847,7 +522,7 @@ static uint32_t gpus_advised(const char *params, uint32_t start_gpus)
     world.config.start_gpus = start_gpus;
     world.config.on_second = on_second;
     world.config.ctx = &seconds;
-    simulation_result_dispose(run(&world));
+    simulation_result_dispose(world_run(&world));
     world_stop(&world);
     return seconds.gpus_at[119];
 }
@@ -876,7 +551,7 @@ static double closed_loop_goodput(const char *policy, uint32_t gpus, double row_
         cr_assert_eq(profile_from_line(&world.models[0].profile, (int64_t)(row_ms * 1e6), 2000000, 64, &err),
                      STATUS_OK);
     cr_assert_eq(arrivals_parse(clients, &world.workload.arrivals, &err), STATUS_OK, "%s", err.text);
-    simulation_result_t *result = run(&world);
+    simulation_result_t *result = world_run(&world);
     double goodput_rps = result->goodput_rps;
     simulation_result_dispose(result);
     world_stop(&world);
@@ -920,7 +595,7 @@ Test(simulation, fermata_sees_that_requests_that_were_seldom_come_more_often)
     world.config.params = "spare=release";
     world.config.warmup_s = 100;
     world.config.seconds = 20;
-    simulation_result_t *result = run(&world);
+    simulation_result_t *result = world_run(&world);
     cr_expect_geq(result->median_batch, 3, "batches of %u", result->median_batch);
     simulation_result_dispose(result);
     world_stop(&world);
