@@ -9,8 +9,8 @@
  * more urgency and gives up fewer heads.
  *
  * What of the idle capacity is left after that goes where `spare` says: to answering early, as far as everybody
- * can still wait for a GPU (latency), or to whoever takes idle GPUs back (release). Whether
- * bunches are clients that come together only because they are held is tried (sched/trial.h).
+ * can still wait for a GPU (latency), or to whoever takes idle GPUs back (release). Whether bunches are clients
+ * that come together only because they are held is tried (sched/trial.h).
  */
 #include "sched/busy.h"
 #include "sched/dispersion.h"

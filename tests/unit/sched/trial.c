@@ -176,6 +176,26 @@ Test(trial, few_requests_are_remembered_for_longer)
     cr_expect_not(trial_loses_more(&as_many));
 }
 
+/* A tenth was lost while they were held, of a hundred or of ten thousand; now it is 15 %. */
+Test(trial, what_few_requests_say_of_holding_is_doubted)
+{
+    const trial_losses_t now = {.came = 1000, .lost = 150};
+    const trial_model_t few = {.held = {.came = 100, .lost = 10}, .at_once = now},
+                        many = {.held = {.came = 10000, .lost = 1000}, .at_once = now};
+
+    cr_expect_not(trial_loses_more(&few));
+    cr_expect(trial_loses_more(&many));
+}
+
+Test(trial, a_longer_wait_is_kept_where_nothing_is_possible)
+{
+    trial_t trial = {.at_once = true, .ms = 5000, .wait_ms = 40 * MINUTE};
+    const trial_look_t look = {.possible = false, .ms = LOOK_MS};
+
+    cr_expect_not(trial_step(&trial, &look));
+    cr_expect_eq(trial.wait_ms, 40 * MINUTE);
+}
+
 Test(trial, others_are_tried_without_delay)
 {
     state_t state = {0};
