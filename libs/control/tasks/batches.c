@@ -159,8 +159,9 @@ static void row_succeeded(tasks_t *tasks, model_t *model, task_t *task, ran_t *r
             model->trial.good++;
         if (!late && !ran->excused)
             handed_note(tasks, task, ran->worker);
-        task_accuse(tasks, model, task, ran->worker);
     }
+    if (task->gateway || !ran->doubted) /* the client may have it already: the report and the result race */
+        task_accuse(tasks, model, task, ran->worker);
     task_give(tasks, task);
 }
 

@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "control/models/placement.h"
+#include "control/tasks/batches.h"
 #include "control/tasks/deadline.h"
 #include "control/tasks/handed.h"
 #include "control/tasks/queue.h"
@@ -10,6 +11,9 @@
 
 /* Beyond what the way of results and of the two messages is known to take: both ends may be busy. */
 static const int64_t PATIENCE_NS = 10 * NS_PER_MS;
+/* No row is through in less than half of what it is known to take. */
+enum { SOONER_THAN_KNOWN = 2 };
+static const uint64_t NOBODY = 0; /* in place of a worker process */
 
 /* When the result should be there; 0: too late to try elsewhere then. */
 static int64_t due_ns(const tasks_t *tasks, const task_t *task, const model_t *model)
@@ -48,13 +52,31 @@ static void came(tasks_t *tasks, task_t *task, uint64_t from)
     task_accuse(tasks, model, task, worker);
 }
 
-/* What is tried again, as it was not there in time, need not run; and nobody waits for it where it runs already. */
+/* The batch that it is tried again in has hardly begun. */
+static bool another_is_not_through(const tasks_t *tasks, const task_t *task)
+{
+    const model_t *model = models_get(tasks->models, task->model);
+    int64_t soonest_ns = deadline_alone_ns(task, model) / SOONER_THAN_KNOWN;
+    return !task->batch || tasks->turn->now_ns < task->batch->granted_ns + soonest_ns;
+}
+
+/* What is tried again, as it was not there in time, need not run; and nobody waits for it where it runs already. What that other
+ * worker may have sent shows nothing of the one that failed: if the other is believed, its report is still to tell. */
 static void came_after_all(tasks_t *tasks, task_t *task)
 {
-    uint64_t from = task->failed_by;
-    task->failed_by = 0;
+    bool shown = task->retries == 1 && another_is_not_through(tasks, task);
+    uint64_t from = shown ? task->failed_by : NOBODY;
+    if (shown)
+        task->failed_by = NOBODY;
     came(tasks, task, from);
     task_withdraw(tasks, task);
+}
+
+/* Not where one was asked before that may have sent it now. */
+static uint64_t shown_by(const tasks_t *tasks, const task_t *task)
+{
+    bool asked_before = task->failed_by != NOBODY && task->failed_as == ILL_UNSHOWN;
+    return asked_before ? NOBODY : proof_of(tasks, task)->worker;
 }
 
 static void one_came(tasks_t *tasks, task_t *task)
@@ -63,7 +85,7 @@ static void one_came(tasks_t *tasks, task_t *task)
         came_after_all(tasks, task);
         return;
     }
-    came(tasks, task, proof_of(tasks, task)->worker);
+    came(tasks, task, shown_by(tasks, task));
     task_give(tasks, task);
 }
 

@@ -7,6 +7,9 @@
  *                |
  *                +--not told in time--> tried again (tries.h); if another worker then shows it, that counts against this one
  *
+ * A gateway does not say from whom a result came. One that comes while another worker may have sent it, too, shows nothing of either; the
+ * report of the other, if that is believed, still counts against this one.
+ *
  * Nothing is asked where no other worker serves the model, or none could do it in time, or where more than PROOFS_MAX rows are asked for: then
  * the report counts as true, and a result that never came is missed when it was due (handed.h). Hot.
  */

@@ -3,9 +3,12 @@
 
 #include "base/clock.h"
 #include "control/cluster/standing.h"
+#include "control/models/instance.h"
 
 #include <criterion/criterion.h>
 #include <string.h>
+
+enum { STEP_NS = 100000 }; /* a row takes ten */
 
 static play_t play;
 static uint64_t last_id;
@@ -62,6 +65,21 @@ static const char *passes(int64_t duration_ns)
     return play_seen(&play);
 }
 
+static const standing_t *standing_of(const actor_t *worker)
+{
+    return &instance_of(models_get(&play.control->models, 0), worker->worker)->standing;
+}
+
+/* True: it is not there in time, and was just granted to the other. */
+static bool fails_to_show(actor_t *worker)
+{
+    uint32_t granted = other_than(worker)->grant_count;
+    (void)is_done_at(worker);
+    for (int64_t ns = 0; ns < 100 * NS_PER_MS && other_than(worker)->grant_count == granted; ns += STEP_NS)
+        (void)passes(STEP_NS);
+    return other_than(worker)->grant_count > granted;
+}
+
 Test(prove, a_row_of_a_new_worker_ends_when_its_result_is_there)
 {
     actor_t *worker = grant();
@@ -99,6 +117,76 @@ Test(prove, what_arrives_after_all_is_waited_for_no_more)
     (void)passes(100 * NS_PER_MS);
     (void)arrives();
     cr_expect_str_eq(is_done_at(other_than(worker)), "ended");
+}
+
+Test(prove, what_arrives_before_another_can_have_run_it_is_its_own)
+{
+    actor_t *worker = grant();
+    cr_assert(fails_to_show(worker));
+    (void)arrives();
+    cr_expect_eq(standing_of(worker)->proven, 1);
+    (void)is_done_at(other_than(worker));
+    cr_expect_eq(standing_of(other_than(worker))->proven, 0);
+}
+
+Test(prove, what_either_may_have_sent_shows_nothing_of_them)
+{
+    actor_t *worker = grant();
+    cr_assert(fails_to_show(worker));
+    (void)passes(2 * NS_PER_MS);
+    cr_expect_str_eq(is_done_at(other_than(worker)), "doubted+queued");
+    cr_expect_str_eq(arrives(), "ended");
+    for (uint32_t i = 0; i < 2; i++, worker = other_than(worker)) {
+        cr_expect_eq(standing_of(worker)->proven, 0, "worker %u", i);
+        cr_expect_eq(standing_of(worker)->ill, 0, "worker %u", i);
+    }
+}
+
+Test(prove, what_comes_when_two_have_failed_shows_nothing_of_them)
+{
+    actor_t *worker = grant();
+    cr_assert(fails_to_show(worker));
+    cr_assert(fails_to_show(other_than(worker)));
+    (void)arrives();
+    cr_expect_eq(standing_of(worker)->proven, 0);
+    cr_expect_eq(standing_of(other_than(worker))->proven, 0);
+}
+
+Test(prove, who_shows_what_another_gave_up_is_proven)
+{
+    actor_t *worker = grant();
+    say_done(worker, worker->grants[0], 0, STATUS_CANCELLED);
+    (void)passes(NS_PER_MS);
+    actor_t *next = other_than(worker)->grant_count > 0 ? other_than(worker) : worker;
+    cr_expect_str_eq(is_done_at(next), "doubted+queued");
+    (void)arrives();
+    cr_expect_eq(standing_of(next)->proven, 1);
+}
+
+/* The gateway's word and the other worker's are on two streams. */
+Test(prove, who_shows_nothing_is_found_out_whichever_is_heard_first)
+{
+    enum { ROWS = 200 };
+    actor_t *mute = &play.worker, *honest = &play.odd_worker;
+    uint32_t missed = 0;
+    for (uint32_t i = 0; i < ROWS && standing_of(mute)->strikes == 0; i++) {
+        mute->grant_count = honest->grant_count = 0; /* only the last is looked at */
+        if (grant() == honest) {
+            (void)is_done_at(honest);
+            (void)arrives();
+            (void)passes(50 * NS_PER_MS);
+            continue;
+        }
+        missed++;
+        cr_assert(fails_to_show(mute));
+        (void)passes(2 * NS_PER_MS);
+        (void)arrives();
+        (void)is_done_at(honest);
+        cr_assert_eq(standing_of(mute)->proven, 0, "by row %u", i);
+    }
+    cr_expect_eq(standing_of(mute)->strikes, 1, "%u rows of it did not come", missed);
+    cr_expect_eq(standing_of(mute)->worst, ILL_UNSHOWN);
+    cr_expect_eq(standing_of(honest)->strikes, 0);
 }
 
 Test(prove, who_has_shown_enough_is_believed)
