@@ -47,8 +47,8 @@ typedef struct {
     double hurt_ms;       /* starting still earlier hurts models of less slack than this */
     dispersion_t scatter; /* of all arrivals */
     swing_t swing;
-    trial_t trial;      /* whether to start at once all the same, where bunches are held */
-    bool holds;         /* some are held, or their bunches kept together: there is something to try */
+    trial_t trial;      /* whether to start at once all the same, or to hold, where bunches come */
+    bool holds, starts; /* what is planned: some are held, or their bunches kept together; some start early */
     double at_once_use; /* GPUs that are busy if each runs alone; INFINITY: all must be held */
     int64_t begun_ns, last_ns;
     bool begun;
@@ -313,7 +313,6 @@ typedef struct {
     double bad; /* pooled bad rate */
     /* Highest part of a model's requests that starved: of models that starting early hurts, and of the others. */
     double worst_hurt, worst_other;
-    bool more_at_once, some_at_once; /* a model loses more by the trial than held, or some */
 } losses_t;
 
 /* Clients that wait are at most as many as batches on all GPUs take, and one time differs from the next by no more than they are. */
@@ -378,8 +377,6 @@ static losses_t measure_all(policy_t *policy, double dt_ms)
         requests += model->rates.requests;
         dropped += model->rates.dropped;
         trial_count(&state->trial, &model->trial, model->rates.last, model->rates.last_dropped, dt_ms);
-        losses.more_at_once |= trial_loses_more(&model->trial);
-        losses.some_at_once |= trial_loses(&model->trial);
         if (!(model->rates.requests > 0))
             continue;
         double *worst = model->fluid.slack < state->hurt_ms ? &losses.worst_hurt : &losses.worst_other;
@@ -571,10 +568,21 @@ static void start_at_once(plan_t *plan, uint32_t gpus)
     plan->reserve = (room_reserve_t){0};
 }
 
+/* Likewise. */
+static void hold(plan_t *plan, const fluid_models_t *models)
+{
+    for (uint32_t m = 0; m < models->count; m++)
+        fluid_model(models, m)->at_once = false;
+    plan->spread = 0;
+    plan->price = plan->early = 0;
+    plan->together = 1;
+    plan->reserve = (room_reserve_t){0};
+}
+
 static plan_t plan(fermata_t *state, const fluid_models_t *models, uint32_t gpus)
 {
     fluid_state_t held = fluid_state(models, 0);
-    state->holds = false;
+    state->holds = state->starts = false;
     state->at_once_use = INFINITY;
     state->load = gpus ? held.use / gpus : INFINITY;
     state->alone = room_alone(held.models) > 0;
@@ -606,9 +614,13 @@ static plan_t plan(fermata_t *state, const fluid_models_t *models, uint32_t gpus
         if (all.reserve.strictly)
             all.price = 0;
         state->holds = all.early < 1 || all.together > 0;
-        if (state->trial.at_once) {
+        state->starts = all.early > 0;
+        if (state->trial.way == TRIAL_AT_ONCE) {
             budget = state->at_once_use;
             start_at_once(&all, gpus);
+        } else if (state->trial.way == TRIAL_HELD) {
+            budget = needed;
+            hold(&all, models);
         }
     }
     state->early = all.early;
@@ -646,20 +658,21 @@ static long_look_t look_back(const fluid_models_t *models)
 
 /*
  * Bunches that come at random scatter as much as they are large, over any time. Where they do clearly less there are always as many, and only
- * trying tells whether they are clients that were answered together. Not clients that are known to wait: those are there or not.
+ * trying tells whether they are clients that were answered together, or who had better be held. Not clients that are known to wait: those are
+ * there or not.
  */
-static void try_at_once(fermata_t *state, const fluid_models_t *models, uint32_t gpus, const losses_t *losses,
-                        double dt_ms)
+static void try_other_ways(fermata_t *state, const fluid_models_t *models, uint32_t gpus, double dt_ms)
 {
     long_look_t back = look_back(models);
     double bunch = fluid_bunch(models), dispersion = dispersion_of(&back.scatter);
     double sure = 1 - PAIRS_DOUBT / sqrt(fmax(back.pairs, 1));
     bool known = 2 * back.complete > back.batches;
-    trial_look_t look = {.doubtful = state->holds && !known && bunch > FLUID_BUNCH_LEAST &&
-                                     dispersion < STEADY * bunch * sure,
+    bool bunched = !known && bunch > FLUID_BUNCH_LEAST && dispersion < STEADY * bunch;
+    trial_look_t look = {.holds = state->holds,
+                         .starts = state->starts,
+                         .bunched = bunched,
+                         .doubtful = bunched && dispersion < STEADY * bunch * sure,
                          .possible = state->at_once_use <= TRIED_MOST * gpus,
-                         .more = losses->more_at_once,
-                         .some = losses->some_at_once,
                          .ms = dt_ms};
     trial_step(&state->trial, &look);
 }
@@ -779,13 +792,6 @@ static void adapt_starve(fermata_t *state, const losses_t *losses, double busy, 
         state->starve = fmax(1, state->starve - step);
 }
 
-/* What a trial loses, as long as it is remembered, starting early does not cure. */
-static bool of_trial(const fermata_t *state)
-{
-    const trial_t *trial = &state->trial;
-    return trial->at_once || (trial->wait_ms > 0 && trial->ms < state->loss_tau_ms);
-}
-
 /* Larger batches save GPU time, which is worth nothing while GPUs stand idle for all models, and it is the worst moments that
  * requests are lost in. A model alone leaves them idle in step with its own batches, and needs them again before long. */
 static double scarcity(const fermata_t *state, uint32_t gpus, double busy, double contending)
@@ -808,12 +814,12 @@ static int64_t fermata_tick(policy_t *policy, int64_t now_ns)
     losses_t losses = measure_all(policy, dt_ms);
     double busy = measure_busy(policy, state->last_ns, now_ns);
     state->last_ns = now_ns;
-    if (!of_trial(state))
+    if (!trial_explains(&state->trial, state->loss_tau_ms)) /* else starting early does not cure it */
         adapt_starve(state, &losses, busy, dt_ms);
     fluid_models_t models = {.first = policy->model_state,
                              .count = policy->models_max,
                              .stride = (uint32_t)policy->ops->model_bytes};
-    try_at_once(state, &models, policy->gpus, &losses, dt_ms);
+    try_other_ways(state, &models, policy->gpus, dt_ms);
     plan_t common = plan(state, &models, policy->gpus);
     policy->needed = common.needed;
     state->scarcity = scarcity(state, policy->gpus, busy, common.contending);

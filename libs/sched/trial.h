@@ -1,51 +1,69 @@
 /*
- * Whether starting at once loses more than holding does, found out by trying. For what nothing that is measured tells: requests that come
- * together again and again, and as many over any longer time, are those of cameras in step, most of which are lost if the first ones
- * take the GPUs; or of clients that were answered together, who come back together for as long as they are held, and one by one once they
- * have been taken apart.
+ * Whether starting all at once, or holding all, is better than what is planned, found out by trying. For what nothing that is measured
+ * tells: requests that come together again and again, and as many over any longer time, are those of cameras in step, most of which are
+ * lost if the first ones take the GPUs; or of clients that were answered together, who come back together for as long as they are held,
+ * and one by one once they have been taken apart.
  *
- * Each of the two is judged by what any model loses by it, after some time in which clients find their places. Where starting at once has
- * lost more the next trial waits for twice as long each time. Pure; zero it to start.
+ *              some are held, and nothing tells why they come together
+ *            +-------------------------------------------------------> AT ONCE: answers come sooner
+ *   PLANNED -+                                                            |
+ *    ^  ^    +--a model loses more than it may---> HELD <-----likewise----+
+ *    |  |                                           | fewer are lost: for a while, and then it is looked at anew
+ *    |  +---- no fewer are lost (or back to AT ONCE)+
+ *    +------- AT ONCE: a model loses more than by what was planned
+ *
+ * What is lost counts after some time in which clients find their places. What was no better is tried again after twice as long each time.
+ * Pure; zero it to start.
  */
 #ifndef SCHED_TRIAL_H
 #define SCHED_TRIAL_H
 
 #include <stdbool.h>
 
-typedef struct {
-    bool at_once;         /* all start at once; else they are held */
-    double ms;            /* it has been so for so long, and possible */
-    double wait_ms;       /* is held for at least so long before it is tried; 0: none has failed lately */
-    double undoubtful_ms; /* there has been nothing to find out for so long */
-} trial_t;
+typedef enum { TRIAL_PLANNED, TRIAL_AT_ONCE, TRIAL_HELD, TRIAL_WAYS } trial_way_t;
 
 /* Requests; decaying sums. */
 typedef struct {
     double came, lost;
 } trial_losses_t;
 
-/* Of one model, of the last time of each. */
+/* Of one model, by each way, the last time that all started so. */
 typedef struct {
-    trial_losses_t held, at_once;
+    trial_losses_t by[TRIAL_WAYS];
 } trial_model_t;
 
-/* Of one model so many came in the last `ms`, and so many were lost. Before trial_step(). */
-void trial_count(const trial_t *trial, trial_model_t *model, double came, double lost, double ms);
-
-/* Whether it surely loses more by starting at once than it did while it was held; and whether it loses some by that at all. */
-bool trial_loses_more(const trial_model_t *model);
-bool trial_loses(const trial_model_t *model);
-
-/* The last interval. */
 typedef struct {
-    bool doubtful; /* bunches are held that may be of either kind */
+    trial_way_t way;
+    trial_way_t instead; /* HELD: of this */
+    double ms;           /* it has been so for so long, and possible */
+    /* At least so long before a way is tried; HELD: and for which it goes on, unless that is less than a while. 0: it has not failed lately. */
+    double wait_ms[TRIAL_WAYS];
+    bool anew;       /* holding was better, and what it was instead of is looked at */
+    double quiet_ms; /* there has been nothing to find out for so long */
+    trial_model_t all;
+    /* Of the interval that the next trial_step() ends. */
+    trial_losses_t last;
+    bool some, much,
+        more; /* what a model surely loses by this way: some, more than it may, more than by what was PLANNED */
+} trial_t;
+
+/* Of one model so many came in the interval, and so many were lost. */
+void trial_count(trial_t *trial, trial_model_t *model, double came, double lost, double ms);
+
+/* The interval, whose length is `ms`. */
+typedef struct {
+    bool holds;    /* by what is planned some are held, */
+    bool starts;   /* and some not as long as could be */
+    bool bunched;  /* bunches come, and as many over any longer time; */
+    bool doubtful; /* for sure */
     bool possible; /* all may start at once; else no trial runs, and what is lost says nothing */
-    bool more;     /* a model loses more by that, */
-    bool some;     /* or some */
-    double ms;     /* its length */
+    double ms;
 } trial_look_t;
 
-/* Returns whether all are to start at once in the next one. */
-bool trial_step(trial_t *trial, const trial_look_t *look);
+/* How all start in the next one. */
+trial_way_t trial_step(trial_t *trial, const trial_look_t *look);
+
+/* What was lost in the last `ms` may be what a trial lost. */
+bool trial_explains(const trial_t *trial, double ms);
 
 #endif

@@ -1,4 +1,4 @@
-/* When starting at once is tried, and what comes of it. */
+/* When another way of starting than what is planned is tried, and what comes of it. */
 #include "sched/trial.h"
 
 #include <criterion/criterion.h>
@@ -8,9 +8,31 @@ static const double LOOK_MS = 100, MINUTE = 60e3;
 typedef struct {
     trial_t trial;
     trial_model_t model;
+    double ms[TRIAL_WAYS]; /* for how long each was the way in the last go_on(), go_on_with() */
 } state_t;
 
-/* So long 100 requests/s come. Returns for how much of it all start at once, in ms. */
+static bool at_once(const state_t *state)
+{
+    return state->trial.way == TRIAL_AT_ONCE;
+}
+
+/* So long requests_rps come, of which such a part is lost by each way. */
+static void go_on_with(state_t *state, double ms, trial_look_t look, double requests_rps,
+                       const double lost[TRIAL_WAYS])
+{
+    trial_t *trial = &state->trial;
+    double came = requests_rps * LOOK_MS / 1e3;
+
+    look.ms = LOOK_MS;
+    for (int way = 0; way < TRIAL_WAYS; way++)
+        state->ms[way] = 0;
+    for (double past = 0; past < ms; past += LOOK_MS) {
+        trial_count(trial, &state->model, came, came * lost[trial->way], LOOK_MS);
+        state->ms[trial_step(trial, &look)] += LOOK_MS;
+    }
+}
+
+/* So long 100 requests/s come that are held, and bunches only as long as they are. Returns for how much of it all start at once, in ms. */
 static double go_on(state_t *state, double ms, bool doubtful, bool possible, double lost_held,
                     double lost_at_once)
 {
@@ -18,13 +40,11 @@ static double go_on(state_t *state, double ms, bool doubtful, bool possible, dou
     double at_once_ms = 0;
 
     for (double past = 0; past < ms; past += LOOK_MS) {
-        trial_count(trial, &state->model, 10, 10 * (trial->at_once ? lost_at_once : lost_held), LOOK_MS);
-        const trial_look_t look = {.doubtful = doubtful && !trial->at_once,
-                                   .possible = possible,
-                                   .more = trial_loses_more(&state->model),
-                                   .some = trial_loses(&state->model),
-                                   .ms = LOOK_MS};
-        at_once_ms += trial_step(trial, &look) ? LOOK_MS : 0;
+        bool bunches = doubtful && !at_once(state);
+        trial_count(trial, &state->model, 10, 10 * (at_once(state) ? lost_at_once : lost_held), LOOK_MS);
+        const trial_look_t look = {
+            .holds = true, .bunched = bunches, .doubtful = bunches, .possible = possible, .ms = LOOK_MS};
+        at_once_ms += trial_step(trial, &look) == TRIAL_AT_ONCE ? LOOK_MS : 0;
     }
     return at_once_ms;
 }
@@ -49,7 +69,7 @@ Test(trial, who_loses_nothing_by_it_starts_at_once_from_then_on)
     state_t state = {0};
 
     cr_expect_gt(go_on(&state, 10 * MINUTE, true, true, 0, 0), 10 * MINUTE - 5000);
-    cr_expect(state.trial.at_once);
+    cr_expect(at_once(&state));
 }
 
 Test(trial, holding_is_looked_at_first)
@@ -82,9 +102,19 @@ Test(trial, a_few_that_are_lost_by_chance_do_not_end_it)
 
     go_on(&state, 3100, true, true, 0, 0);
     go_on(&state, 12e3, true, true, 0, 0.004);
-    cr_expect(state.trial.at_once);
+    cr_expect(at_once(&state));
     go_on(&state, 10e3, true, true, 0, 0.02);
-    cr_expect_not(state.trial.at_once);
+    cr_expect_not(at_once(&state));
+}
+
+Test(trial, so_few_that_nobody_minds_do_not_end_it)
+{
+    static const double lost[TRIAL_WAYS] = {[TRIAL_AT_ONCE] = 0.0015};
+    const trial_look_t held = {.holds = true, .bunched = true, .doubtful = true, .possible = true};
+    state_t state = {0};
+
+    go_on_with(&state, 4 * MINUTE, held, 100000, lost);
+    cr_expect(at_once(&state));
 }
 
 /* One that is asked ten thousand times a second, and one five times. Of both together .025 % are lost. */
@@ -92,18 +122,17 @@ Test(trial, one_model_that_loses_by_it_ends_it)
 {
     state_t many = {0};
     trial_model_t few = {0};
-    bool at_once = false;
+    const trial_look_t look = {.possible = true, .ms = LOOK_MS};
 
     go_on(&many, 3100, true, true, 0, 0);
-    cr_assert(many.trial.at_once);
+    cr_assert(at_once(&many));
     for (double past = 0; past < 10e3; past += LOOK_MS) {
         trial_count(&many.trial, &many.model, 1000, 0, LOOK_MS);
+        cr_assert_not(many.trial.more);
         trial_count(&many.trial, &few, 0.5, 0.25, LOOK_MS);
-        const trial_look_t look = {.possible = true, .more = trial_loses_more(&few), .ms = LOOK_MS};
-        cr_assert_not(trial_loses_more(&many.model));
-        at_once = trial_step(&many.trial, &look);
+        trial_step(&many.trial, &look);
     }
-    cr_expect_not(at_once);
+    cr_expect_not(at_once(&many));
 }
 
 /* Clients lose some until they have found their places. */
@@ -112,10 +141,10 @@ Test(trial, what_is_lost_at_first_does_not_count)
     state_t state = {0};
 
     go_on(&state, 3100, true, true, 0, 0);
-    cr_assert(state.trial.at_once);
+    cr_assert(at_once(&state));
     go_on(&state, 1900, true, true, 0, 0.5);
     go_on(&state, MINUTE, true, true, 0, 0);
-    cr_expect(state.trial.at_once);
+    cr_expect(at_once(&state));
 }
 
 /* What holding loses as well is no reason to hold. */
@@ -133,10 +162,10 @@ Test(trial, holding_is_looked_at_again_where_some_are_lost)
     state_t state = {0};
 
     go_on(&state, 4 * MINUTE, true, true, 0.1, 0.05);
-    cr_assert(state.trial.at_once);
+    cr_assert(at_once(&state));
     double at_once_ms = go_on(&state, 10 * MINUTE, true, true, 0, 0.05);
     cr_expect_lt(at_once_ms, 3 * MINUTE, "%.0f ms", at_once_ms);
-    cr_expect_not(state.trial.at_once);
+    cr_expect_not(at_once(&state));
 }
 
 Test(trial, it_ends_where_all_cannot_start_at_once_any_more)
@@ -144,7 +173,7 @@ Test(trial, it_ends_where_all_cannot_start_at_once_any_more)
     state_t state = {0};
 
     go_on(&state, MINUTE, true, true, 0, 0);
-    cr_assert(state.trial.at_once);
+    cr_assert(at_once(&state));
     cr_expect_eq(go_on(&state, MINUTE, true, false, 0, 0), 0);
     cr_expect_eq(go_on(&state, 3 * MINUTE, true, true, 0, 0), 0, "not from one moment to the next");
     cr_expect_gt(go_on(&state, 2 * MINUTE, true, true, 0, 0), 0);
@@ -160,40 +189,46 @@ Test(trial, what_is_lost_where_nothing_is_possible_does_not_count)
     cr_expect_lt(go_on(&state, 4 * MINUTE, true, true, 0, 0.5), 4000);
 }
 
-/* Ten a second, one of fifty of which is lost; and as many as are lost when they are held, of which 300 are known. */
+/* Ten a second, one of fifty of which is lost; and as many as were lost as planned, of which 300 are known. */
 Test(trial, few_requests_are_remembered_for_longer)
 {
-    const trial_t trial = {.at_once = true, .ms = 10e3};
-    trial_model_t some = {.held.came = 300}, as_many = {.held = {.came = 300, .lost = 6}};
+    const trial_t tried = {.way = TRIAL_AT_ONCE, .ms = 10e3};
+    trial_t few = tried, same = tried;
+    trial_model_t some = {.by[TRIAL_PLANNED] = {.came = 300}},
+                  as_many = {.by[TRIAL_PLANNED] = {.came = 300, .lost = 6}};
 
     for (double past = 0; past < 5 * MINUTE; past += LOOK_MS) {
-        trial_count(&trial, &some, 1, 0.02, LOOK_MS);
-        trial_count(&trial, &as_many, 1, 0.025, LOOK_MS);
+        few.some = few.more = same.some = same.more = false;
+        trial_count(&few, &some, 1, 0.02, LOOK_MS);
+        trial_count(&same, &as_many, 1, 0.025, LOOK_MS);
     }
-    cr_expect(trial_loses(&some));
-    cr_expect(trial_loses_more(&some));
-    cr_expect(trial_loses(&as_many));
-    cr_expect_not(trial_loses_more(&as_many));
+    cr_expect(few.some);
+    cr_expect(few.more);
+    cr_expect(same.some);
+    cr_expect_not(same.more);
 }
 
-/* A tenth was lost while they were held, of a hundred or of ten thousand; now it is 15 %. */
-Test(trial, what_few_requests_say_of_holding_is_doubted)
+/* A tenth was lost as planned, of a hundred or of ten thousand; now it is 15 %. */
+Test(trial, what_few_requests_say_of_what_is_planned_is_doubted)
 {
     const trial_losses_t now = {.came = 1000, .lost = 150};
-    const trial_model_t few = {.held = {.came = 100, .lost = 10}, .at_once = now},
-                        many = {.held = {.came = 10000, .lost = 1000}, .at_once = now};
+    trial_model_t few = {.by = {[TRIAL_PLANNED] = {.came = 100, .lost = 10}, [TRIAL_AT_ONCE] = now}},
+                  many = {.by = {[TRIAL_PLANNED] = {.came = 10000, .lost = 1000}, [TRIAL_AT_ONCE] = now}};
+    trial_t trial = {.way = TRIAL_AT_ONCE, .ms = 10e3};
 
-    cr_expect_not(trial_loses_more(&few));
-    cr_expect(trial_loses_more(&many));
+    trial_count(&trial, &few, 0, 0, 0);
+    cr_expect_not(trial.more);
+    trial_count(&trial, &many, 0, 0, 0);
+    cr_expect(trial.more);
 }
 
 Test(trial, a_longer_wait_is_kept_where_nothing_is_possible)
 {
-    trial_t trial = {.at_once = true, .ms = 5000, .wait_ms = 40 * MINUTE};
+    trial_t trial = {.way = TRIAL_AT_ONCE, .ms = 5000, .wait_ms[TRIAL_AT_ONCE] = 40 * MINUTE};
     const trial_look_t look = {.possible = false, .ms = LOOK_MS};
 
-    cr_expect_not(trial_step(&trial, &look));
-    cr_expect_eq(trial.wait_ms, 40 * MINUTE);
+    cr_expect_eq(trial_step(&trial, &look), TRIAL_PLANNED);
+    cr_expect_eq(trial.wait_ms[TRIAL_AT_ONCE], 40 * MINUTE);
 }
 
 Test(trial, others_are_tried_without_delay)
@@ -201,9 +236,192 @@ Test(trial, others_are_tried_without_delay)
     state_t state = {0};
 
     go_on(&state, MINUTE, true, true, 0, 0.5);
-    cr_assert_not(state.trial.at_once);
+    cr_assert_not(at_once(&state));
     go_on(&state, 50e3, false, true, 0, 0);
     cr_expect_eq(go_on(&state, 4000, true, true, 0, 0), 0, "they may be the same");
     go_on(&state, 61e3, false, true, 0, 0);
     cr_expect_gt(go_on(&state, 4000, true, true, 0, 0), 0);
+}
+
+/* ---- Holding ---- */
+
+/* All start at once as it is planned, and too many are lost. */
+static const trial_look_t started = {.starts = true, .bunched = true, .doubtful = true, .possible = true};
+static const double held_better[TRIAL_WAYS] = {[TRIAL_PLANNED] = 0.2, [TRIAL_HELD] = 0.01},
+                    held_worse[TRIAL_WAYS] = {[TRIAL_PLANNED] = 0.2, [TRIAL_HELD] = 0.3};
+
+Test(trial, who_loses_too_many_is_held_where_that_loses_fewer)
+{
+    state_t state = {0};
+
+    go_on_with(&state, 4 * MINUTE, started, 100, held_better);
+    cr_expect_gt(state.ms[TRIAL_HELD], 4 * MINUTE - 4000);
+    cr_expect_eq(state.trial.way, TRIAL_HELD);
+}
+
+/* .8 % is no more than a model may lose; 3 % is. */
+Test(trial, who_loses_no_more_than_may_be_is_not_held)
+{
+    static const double few[TRIAL_WAYS] = {[TRIAL_PLANNED] = 0.008},
+                        some[TRIAL_WAYS] = {[TRIAL_PLANNED] = 0.03};
+    state_t state = {0};
+
+    go_on_with(&state, 10 * MINUTE, started, 1000, few);
+    cr_expect_eq(state.ms[TRIAL_HELD], 0);
+    go_on_with(&state, MINUTE, started, 1000, some);
+    cr_expect_gt(state.ms[TRIAL_HELD], 0);
+}
+
+Test(trial, nobody_is_held_who_does_not_come_in_bunches_or_is_already)
+{
+    trial_look_t single = started, held = started, impossible = started;
+    state_t state = {0};
+
+    single.bunched = single.doubtful = false;
+    held.starts = false;
+    impossible.possible = false;
+    go_on_with(&state, MINUTE, single, 100, held_better);
+    cr_expect_eq(state.ms[TRIAL_HELD], 0);
+    go_on_with(&state, MINUTE, held, 100, held_better);
+    cr_expect_eq(state.ms[TRIAL_HELD], 0);
+    go_on_with(&state, MINUTE, impossible, 100, held_better);
+    cr_expect_eq(state.ms[TRIAL_HELD], 0);
+}
+
+/* Three seconds of each five minutes, then of ten, … */
+Test(trial, holding_that_loses_more_is_tried_more_and_more_seldom)
+{
+    state_t state = {0};
+
+    go_on_with(&state, 4 * MINUTE, started, 100, held_worse);
+    double first_ms = state.ms[TRIAL_HELD];
+    cr_expect(0 < first_ms && first_ms < 4000, "%.0f ms", first_ms);
+    go_on_with(&state, 600 * MINUTE, started, 100, held_worse);
+    double more = state.ms[TRIAL_HELD] / first_ms;
+    cr_expect(9 < more && more < 15, "%.0f", more);
+}
+
+/* 14 % for 20 %, of 40 a second: a second says nothing, and ten seconds do. */
+Test(trial, holding_that_seems_to_lose_fewer_is_looked_at_for_longer)
+{
+    static const double fewer[TRIAL_WAYS] = {[TRIAL_PLANNED] = 0.2, [TRIAL_HELD] = 0.05},
+                        as_many[TRIAL_WAYS] = {[TRIAL_PLANNED] = 0.2, [TRIAL_HELD] = 0.19};
+    state_t state = {0}, other = {0};
+
+    go_on_with(&state, 30e3, started, 40, fewer);
+    cr_expect_gt(state.ms[TRIAL_HELD], 25e3);
+    go_on_with(&other, MINUTE, started, 40, as_many);
+    cr_expect(9000 < other.ms[TRIAL_HELD] && other.ms[TRIAL_HELD] < 11e3, "%.0f ms", other.ms[TRIAL_HELD]);
+}
+
+/* As planned a fifth is lost while it is looked at: for three seconds and a bit each time, 5, 5, 10, 20, … minutes apart. */
+Test(trial, what_holding_is_better_than_is_looked_at_again_now_and_then)
+{
+    state_t state = {0};
+
+    go_on_with(&state, 600 * MINUTE, started, 100, held_better);
+    double times = state.ms[TRIAL_PLANNED] / 3000;
+    cr_expect(9 < times && times < 16, "%.0f", times);
+    static const double none[TRIAL_WAYS] = {0};
+    go_on_with(&state, 61 * MINUTE, started, 100, none);
+    cr_expect_eq(state.trial.way, TRIAL_PLANNED, "none are lost any more");
+}
+
+/* Where some are held already all are started at once first, as that answers sooner; and held where that loses too many. */
+Test(trial, all_are_held_when_starting_them_at_once_is_no_better)
+{
+    static const double lost[TRIAL_WAYS] = {[TRIAL_PLANNED] = 0.2, [TRIAL_AT_ONCE] = 0.5};
+    trial_look_t partly = started;
+    state_t state = {0};
+
+    partly.holds = true;
+    go_on_with(&state, 3000, partly, 100, lost);
+    cr_expect_eq(state.trial.way, TRIAL_AT_ONCE);
+    go_on_with(&state, 20e3, partly, 100, lost);
+    cr_expect_eq(state.trial.way, TRIAL_HELD);
+}
+
+/* Where starting at once loses as many as what was planned, ten seconds later. */
+Test(trial, who_is_started_at_once_is_held_where_that_loses_fewer)
+{
+    static const double lost[TRIAL_WAYS] = {[TRIAL_PLANNED] = 0.2, [TRIAL_AT_ONCE] = 0.2};
+    trial_look_t partly = started;
+    state_t state = {0};
+
+    partly.holds = true;
+    go_on_with(&state, 12e3, partly, 100, lost);
+    cr_expect_eq(state.trial.way, TRIAL_AT_ONCE);
+    go_on_with(&state, 20e3, partly, 100, lost);
+    cr_expect_eq(state.trial.way, TRIAL_HELD);
+}
+
+/* Holding loses as many. */
+Test(trial, who_is_started_at_once_is_again_where_holding_is_no_better)
+{
+    static const double lost[TRIAL_WAYS] = {[TRIAL_PLANNED] = 0.2, [TRIAL_AT_ONCE] = 0.2, [TRIAL_HELD] = 0.2};
+    trial_look_t partly = started;
+    state_t state = {0};
+
+    partly.holds = true;
+    go_on_with(&state, 4 * MINUTE, partly, 100, lost);
+    cr_expect_gt(state.ms[TRIAL_HELD], 0);
+    cr_expect_leq(state.ms[TRIAL_PLANNED], 3000);
+    cr_expect(at_once(&state));
+}
+
+/* They may be clients, of whom there is not enough known yet. */
+Test(trial, nobody_is_held_before_starting_at_once_was_no_better)
+{
+    trial_look_t partly = started;
+    state_t state = {0};
+
+    partly.holds = true;
+    partly.doubtful = false;
+    go_on_with(&state, MINUTE, partly, 100, held_better);
+    cr_expect_eq(state.ms[TRIAL_HELD], 0);
+}
+
+Test(trial, others_are_held_without_delay)
+{
+    static const double none[TRIAL_WAYS] = {0};
+    state_t state = {0};
+
+    go_on_with(&state, MINUTE, started, 100, held_worse);
+    go_on_with(&state, 50e3, started, 100, none);
+    go_on_with(&state, 4000, started, 100, held_better);
+    cr_expect_eq(state.ms[TRIAL_HELD], 0, "they may be the same");
+    go_on_with(&state, 150e3, started, 100, none); /* what was lost before is remembered for a while */
+    go_on_with(&state, 30e3, started, 100, held_better);
+    cr_expect_gt(state.ms[TRIAL_HELD], 0);
+}
+
+/* One model in eleven loses more when it is held, and the others fewer. */
+Test(trial, holding_is_for_all_together)
+{
+    state_t state = {0};
+    trial_model_t few = {0};
+    trial_look_t look = started;
+
+    look.ms = LOOK_MS;
+    for (double past = 0; past < MINUTE; past += LOOK_MS) {
+        bool held = state.trial.way == TRIAL_HELD;
+        trial_count(&state.trial, &state.model, 10, held ? 0 : 2, LOOK_MS);
+        trial_count(&state.trial, &few, 1, held ? 1 : 0.5, LOOK_MS);
+        trial_step(&state.trial, &look);
+    }
+    cr_expect_eq(state.trial.way, TRIAL_HELD);
+}
+
+Test(trial, what_a_trial_lost_is_known_to_be_its)
+{
+    state_t state = {0};
+
+    cr_expect_not(trial_explains(&state.trial, 10e3));
+    go_on_with(&state, 4000, started, 100, held_worse);
+    cr_expect(trial_explains(&state.trial, 10e3), "it is tried");
+    go_on_with(&state, 6000, started, 100, held_worse);
+    cr_assert_eq(state.trial.way, TRIAL_PLANNED);
+    cr_expect(trial_explains(&state.trial, 10e3), "it was");
+    go_on_with(&state, 20e3, started, 100, held_worse);
+    cr_expect_not(trial_explains(&state.trial, 10e3));
 }

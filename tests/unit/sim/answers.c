@@ -201,6 +201,26 @@ Test(answers, fermata_splits_cameras_in_step_seldom)
     cr_expect(10 < fermata.lost && fermata.lost < 70, "%lu of 33600 lost, in one trial", fermata.lost);
 }
 
+/* Of several models that have their turns in time, if their requests came one by one. All are held when too many have been lost. */
+Test(answers, fermata_holds_cameras_in_step_of_several_models)
+{
+    static const struct {
+        const char *arrivals;
+        uint32_t gpus;
+        uint64_t first_most; /* lost before they are held, of those of 26 s */
+    } cases[] = {{"bursts:12,200,10,0.3", 2, 120}, {"bursts:24,200,10,0.3", 4, 90}};
+    for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *arrivals = cases[i].arrivals;
+        answers_t first = answers_to(arrivals, "two_eyes", cases[i].gpus, "fermata", 1, 26),
+                  fermata = settled_answers_to(arrivals, "two_eyes", cases[i].gpus, "fermata", 60),
+                  eager = settled_answers_to(arrivals, "two_eyes", cases[i].gpus, "eager", 60);
+        cr_expect_gt(eager.lost, 400, "%s: eager loses %lu", arrivals, eager.lost);
+        cr_expect_lt(first.lost, cases[i].first_most, "%s: %lu lost at first", arrivals, first.lost);
+        cr_expect_leq(fermata.lost, 10, "%s: %lu lost, eager %lu", arrivals, fermata.lost, eager.lost);
+        expect_quick(arrivals, 0, &fermata, &eager, 1, 1.02);
+    }
+}
+
 /* Who is answered together comes back together, for as long as that is held. */
 Test(answers, fermata_takes_clients_apart_that_were_answered_together)
 {
