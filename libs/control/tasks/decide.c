@@ -85,6 +85,8 @@ static void on_grant(tasks_t *tasks, subcluster_t *sub, const sched_action_t *ac
         if (!task || !batch)
             continue;
         task->batch = batch;
+        if (task->retries > 0 && task->again_ns == 0)
+            task->again_ns = now_ns;
         *link = task;
         link = &task->next_row;
         if (node)

@@ -3,7 +3,6 @@
 
 #include "base/clock.h"
 #include "control/models/placement.h"
-#include "control/tasks/batches.h"
 #include "control/tasks/deadline.h"
 #include "control/tasks/handed.h"
 #include "control/tasks/queue.h"
@@ -52,30 +51,30 @@ static void came(tasks_t *tasks, task_t *task, uint64_t from)
     task_accuse(tasks, model, task, worker);
 }
 
-/* The batch that it is tried again in has hardly begun. */
-static bool another_is_not_through(const tasks_t *tasks, const task_t *task)
+/* Nobody but the one worker that it failed at: who has it now, or had it since, cannot be through. */
+static bool only_one_can_have_sent(const tasks_t *tasks, const task_t *task)
 {
     const model_t *model = models_get(tasks->models, task->model);
-    int64_t soonest_ns = deadline_alone_ns(task, model) / SOONER_THAN_KNOWN;
-    return !task->batch || tasks->turn->now_ns < task->batch->granted_ns + soonest_ns;
+    int64_t soonest_ns = task->again_ns + deadline_alone_ns(task, model) / SOONER_THAN_KNOWN;
+    return task->retries == 1 && (task->again_ns == 0 || tasks->turn->now_ns < soonest_ns);
 }
 
-/* What is tried again, as it was not there in time, need not run; and nobody waits for it where it runs already. What that other
- * worker may have sent shows nothing of the one that failed: if the other is believed, its report is still to tell. */
+/* What is tried again, as it was not there in time, need not run; and nobody waits for it where it runs already. If another may have
+ * sent it nothing is shown of the one that failed; what the other reports, if it is believed, still counts against that. */
 static void came_after_all(tasks_t *tasks, task_t *task)
 {
-    bool shown = task->retries == 1 && another_is_not_through(tasks, task);
-    uint64_t from = shown ? task->failed_by : NOBODY;
-    if (shown)
+    uint64_t from = only_one_can_have_sent(tasks, task) ? task->failed_by : NOBODY;
+    if (from != NOBODY)
         task->failed_by = NOBODY;
     came(tasks, task, from);
+    task->shown = true;
     task_withdraw(tasks, task);
 }
 
 /* Not where one was asked before that may have sent it now. */
 static uint64_t shown_by(const tasks_t *tasks, const task_t *task)
 {
-    bool asked_before = task->failed_by != NOBODY && task->failed_as == ILL_UNSHOWN;
+    bool asked_before = task->failed_as == ILL_UNSHOWN || task->retries > 1;
     return asked_before ? NOBODY : proof_of(tasks, task)->worker;
 }
 

@@ -40,6 +40,7 @@ struct task {
     uint32_t generation;
     bool patient; /* held until its client's own deadline */
     bool trial;   /* it looks infeasible, and is not counted (tasks/deadline.h) */
+    bool shown;   /* its result is there, whoever sent it (prove.h); nobody waits for it any more */
     uint8_t retries;
     /* Where it is tried again: how its last try ended, which is what its gateway is told if no other succeeds. */
     uint8_t failed_status, failed_stage;
@@ -47,6 +48,7 @@ struct task {
     uint8_t row_failed; /* while its batch ends: the status that the worker reported for it alone */
     uint32_t proof;     /* 1 + its place among those that are asked for (proofs.h); 0: it is not */
     uint64_t failed_by; /* the worker process that its last try failed at; 0: no one's fault */
+    int64_t again_ns;   /* when it was first granted anew since a try failed; 0: it has not been */
 };
 
 typedef struct handed handed_t;

@@ -129,6 +129,20 @@ Test(prove, what_arrives_before_another_can_have_run_it_is_its_own)
     cr_expect_eq(standing_of(other_than(worker))->proven, 0);
 }
 
+Test(prove, what_arrives_before_another_was_granted_it_is_its_own)
+{
+    enum { MORE = 6 }; /* than both can have */
+    actor_t *worker = grant();
+    uint64_t first = last_id;
+    uint64_t batch = worker->grants[0];
+    for (int i = 0; i < MORE; i++)
+        (void)grant();
+    say_done(worker, batch, 0, STATUS_OK);
+    cr_expect_str_eq(passes(20 * NS_PER_MS), "-", "there is nobody to run it again");
+    say_arrived(&play.gateway, first);
+    cr_expect_eq(standing_of(worker)->proven, 1);
+}
+
 Test(prove, what_either_may_have_sent_shows_nothing_of_them)
 {
     actor_t *worker = grant();
@@ -142,11 +156,31 @@ Test(prove, what_either_may_have_sent_shows_nothing_of_them)
     }
 }
 
-Test(prove, what_comes_when_two_have_failed_shows_nothing_of_them)
+/* Nor when the first has gone meanwhile, and a third has come. */
+Test(prove, what_one_may_have_sent_who_has_gone_shows_nothing_of_the_other)
 {
     actor_t *worker = grant();
+    (void)is_done_at(worker);
+    actor_leave(worker);
+    worker->instance_id += 100;
+    actor_open(worker);
+    say_hello(worker);
+    say_report(worker, "good", CONTROL__MODEL_STATE__MODEL_STATE_READY, NS_PER_MS);
+    uint32_t granted = worker->grant_count;
+    cr_expect_str_eq(passes(20 * NS_PER_MS), "granted");
+    actor_t *next = worker->grant_count > granted ? worker : other_than(worker);
+    cr_expect_str_eq(is_done_at(next), "doubted+queued");
+    (void)arrives();
+    cr_expect_eq(standing_of(next)->proven, 0);
+}
+
+Test(prove, what_comes_when_two_have_failed_shows_nothing_of_them)
+{
+    say_report(&play.worker, "good", CONTROL__MODEL_STATE__MODEL_STATE_READY, 50 * NS_PER_MS);
+    say_report(&play.odd_worker, "good", CONTROL__MODEL_STATE__MODEL_STATE_READY, 50 * NS_PER_MS);
+    actor_t *worker = grant();
     cr_assert(fails_to_show(worker));
-    cr_assert(fails_to_show(other_than(worker)));
+    cr_assert(fails_to_show(other_than(worker))); /* long before it can have run it */
     (void)arrives();
     cr_expect_eq(standing_of(worker)->proven, 0);
     cr_expect_eq(standing_of(other_than(worker))->proven, 0);
@@ -163,30 +197,71 @@ Test(prove, who_shows_what_another_gave_up_is_proven)
     cr_expect_eq(standing_of(next)->proven, 1);
 }
 
-/* The gateway's word and the other worker's are on two streams. */
-Test(prove, who_shows_nothing_is_found_out_whichever_is_heard_first)
+/* 200 rows: the honest worker shows its own; the other says at once that it is done, and `then` tells what comes of it, as soon as it is
+ * granted to the honest one. Until that one is struck, or believed. Returns how many it had. */
+static uint32_t go_on_beside_an_honest_one(actor_t *odd, void (*then)(void))
 {
     enum { ROWS = 200 };
-    actor_t *mute = &play.worker, *honest = &play.odd_worker;
-    uint32_t missed = 0;
-    for (uint32_t i = 0; i < ROWS && standing_of(mute)->strikes == 0; i++) {
-        mute->grant_count = honest->grant_count = 0; /* only the last is looked at */
+    actor_t *honest = other_than(odd);
+    uint32_t failed = 0;
+    for (uint32_t i = 0; i < ROWS && standing_of(odd)->strikes == 0 && standing_wants_proof(standing_of(odd));
+         i++) {
+        odd->grant_count = honest->grant_count = 0; /* only the last is looked at */
         if (grant() == honest) {
             (void)is_done_at(honest);
             (void)arrives();
             (void)passes(50 * NS_PER_MS);
             continue;
         }
-        missed++;
-        cr_assert(fails_to_show(mute));
-        (void)passes(2 * NS_PER_MS);
-        (void)arrives();
+        failed++;
+        cr_assert(fails_to_show(odd));
+        then();
         (void)is_done_at(honest);
-        cr_assert_eq(standing_of(mute)->proven, 0, "by row %u", i);
     }
+    cr_expect_eq(standing_of(honest)->strikes, 0);
+    cr_expect_geq(standing_of(honest)->proven, STANDING_PROVEN);
+    return failed;
+}
+
+static void arrives_from_the_other(void)
+{
+    (void)passes(2 * NS_PER_MS);
+    (void)arrives();
+}
+
+/* The gateway's word and the other worker's are on two streams. */
+Test(prove, who_shows_nothing_is_found_out_whichever_is_heard_first)
+{
+    actor_t *mute = &play.worker;
+    uint32_t missed = go_on_beside_an_honest_one(mute, arrives_from_the_other);
     cr_expect_eq(standing_of(mute)->strikes, 1, "%u rows of it did not come", missed);
     cr_expect_eq(standing_of(mute)->worst, ILL_UNSHOWN);
-    cr_expect_eq(standing_of(honest)->strikes, 0);
+    cr_expect_eq(standing_of(mute)->proven, 0);
+}
+
+static void arrives_late(void)
+{
+    (void)arrives();
+}
+
+Test(prove, who_is_late_is_not_taken_for_one_who_shows_nothing)
+{
+    actor_t *late = &play.worker;
+    cr_expect_eq(go_on_beside_an_honest_one(late, arrives_late), STANDING_PROVEN);
+    cr_expect_eq(standing_of(late)->strikes, 0);
+    cr_expect_eq(standing_of(late)->proven, STANDING_PROVEN);
+}
+
+static void is_cancelled(void)
+{
+    say_cancel(&play.gateway, last_id);
+}
+
+/* What the other reports then says nothing of the first. */
+Test(prove, nobody_is_accused_of_what_nobody_waits_for)
+{
+    cr_expect_geq(go_on_beside_an_honest_one(&play.worker, is_cancelled), 5);
+    cr_expect_eq(standing_of(&play.worker)->strikes, 0);
 }
 
 Test(prove, who_has_shown_enough_is_believed)
