@@ -568,7 +568,15 @@ static void start_at_once(plan_t *plan, uint32_t gpus)
     plan->reserve = (room_reserve_t){0};
 }
 
-/* Likewise. */
+static bool some_start_early(const plan_t *plan, const fluid_models_t *models)
+{
+    for (uint32_t m = 0; m < models->count; m++)
+        if (fluid_model(models, m)->rate > 0 && fluid_model(models, m)->at_once)
+            return true;
+    return plan->early > 0;
+}
+
+/* Whatever room there is. Leads they have all the same. */
 static void hold(plan_t *plan, const fluid_models_t *models)
 {
     for (uint32_t m = 0; m < models->count; m++)
@@ -614,7 +622,7 @@ static plan_t plan(fermata_t *state, const fluid_models_t *models, uint32_t gpus
         if (all.reserve.strictly)
             all.price = 0;
         state->holds = all.early < 1 || all.together > 0;
-        state->starts = all.early > 0;
+        state->starts = some_start_early(&all, models);
         if (state->trial.way == TRIAL_AT_ONCE) {
             budget = state->at_once_use;
             start_at_once(&all, gpus);
@@ -666,14 +674,14 @@ static void try_other_ways(fermata_t *state, const fluid_models_t *models, uint3
     long_look_t back = look_back(models);
     double bunch = fluid_bunch(models), dispersion = dispersion_of(&back.scatter);
     double sure = 1 - PAIRS_DOUBT / sqrt(fmax(back.pairs, 1));
-    bool known = 2 * back.complete > back.batches;
-    bool bunched = !known && bunch > FLUID_BUNCH_LEAST && dispersion < STEADY * bunch;
-    trial_look_t look = {.holds = state->holds,
-                         .starts = state->starts,
-                         .bunched = bunched,
-                         .doubtful = bunched && dispersion < STEADY * bunch * sure,
-                         .possible = state->at_once_use <= TRIED_MOST * gpus,
-                         .ms = dt_ms};
+    bool bunched = sure > 0 && bunch > FLUID_BUNCH_LEAST && dispersion < STEADY * bunch;
+    trial_look_t look = {
+        .holds = state->holds,
+        .starts = state->starts,
+        .bunched = bunched,
+        .doubtful = bunched && dispersion<STEADY * bunch * sure, .known = 2 * back.complete> back.batches,
+        .possible = state->at_once_use <= TRIED_MOST * gpus,
+        .ms = dt_ms};
     trial_step(&state->trial, &look);
 }
 

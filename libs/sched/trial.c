@@ -4,10 +4,12 @@
 
 /* What is lost counts from so long on after a change: clients need some rounds to find their places. It is looked at for at least so long. */
 static const double SETTLE_MS = 2000, LOOK_LEAST_MS = 1000;
-/* In so long clients that were taken apart have found theirs, and it shows whether holding is better. */
+/* In so long clients that were taken apart have found theirs, or are together again, and it shows whether holding is better. */
 static const double SETTLED_MS = 10e3;
 /* Losses are remembered for so long, and for so many requests. */
 static const double MEMORY_MS = 20000, MEMORY_REQUESTS = 3000;
+/* What holding is better than is lost of late: it is remembered for so small a part of that. */
+static const double OF_LATE = 0.15;
 /* So large a part of the requests may be lost besides. More may be chance, by up to so many standard deviations. */
 static const double MARGIN = 0.002, SURELY = 3;
 /* What was planned is looked at for a moment only before all are held; in vain they are held for a while. */
@@ -39,14 +41,15 @@ static bool surely_more_than(const trial_losses_t *losses, const trial_losses_t 
     return surely_more(losses, part(others) + MARGIN, variance, surely);
 }
 
-static void add(const trial_t *trial, trial_model_t *model, double came, double lost, double ms)
+static void add(const trial_t *trial, trial_model_t *model, double came, double lost, double ms,
+                double memory)
 {
     trial_losses_t *losses = &model->by[trial->way];
     if (trial->ms == 0)
         *losses = (trial_losses_t){0};
     if (trial->ms + ms <= SETTLE_MS)
         return;
-    double keep = exp(-fmin(ms / MEMORY_MS, came / MEMORY_REQUESTS));
+    double keep = exp(-fmin(ms / MEMORY_MS, came / MEMORY_REQUESTS) / memory);
     losses->came = losses->came * keep + came;
     losses->lost = losses->lost * keep + lost;
 }
@@ -54,22 +57,19 @@ static void add(const trial_t *trial, trial_model_t *model, double came, double 
 void trial_count(trial_t *trial, trial_model_t *model, double came, double lost, double ms)
 {
     const trial_losses_t *now = &model->by[trial->way];
-    add(trial, model, came, lost, ms);
+    add(trial, model, came, lost, ms, 1);
     trial->last.came += came;
     trial->last.lost += lost;
     trial->some |= surely_more(now, MARGIN, 0, SURELY);
-    trial->much |= surely_more(now, LOST_MOST, 0, SURELY);
+    trial->much |= lost > 0 && surely_more(now, LOST_MOST, 0, SURELY); /* and still does */
     trial->more |= surely_more_than(now, &model->by[TRIAL_PLANNED], SURELY);
 }
 
 /* Of all together: who can wait for less loses more by it. */
-static bool holding_is_no_better(const trial_t *trial)
+static bool holding_is_better(const trial_t *trial)
 {
     const trial_losses_t *held = &trial->all.by[TRIAL_HELD], *instead = &trial->all.by[trial->instead];
-    if (trial->ms < SETTLE_MS + LOOK_LEAST_MS)
-        return false;
-    return trial->ms < SETTLED_MS ? part(held) >= part(instead)
-                                  : !surely_more_than(instead, held, HOLD_SURELY);
+    return trial->ms < SETTLED_MS ? part(held) < part(instead) : surely_more_than(instead, held, HOLD_SURELY);
 }
 
 /* ---- What comes of it ---- */
@@ -78,11 +78,23 @@ static void change(trial_t *trial, trial_way_t way)
 {
     trial->way = way;
     trial->ms = 0;
+    trial->tried = true;
 }
 
-static void put_off(trial_t *trial, trial_way_t way)
+static double longer(double ms)
 {
-    trial->wait_ms[way] = fmin(fmax(WAIT_MS, 2 * trial->wait_ms[way]), WAIT_MOST_MS);
+    return fmin(fmax(WAIT_MS, 2 * ms), WAIT_MOST_MS);
+}
+
+static void put_off(trial_t *trial, trial_way_t way, double wait_ms)
+{
+    trial->wait_ms[way] = wait_ms;
+    trial->since_ms[way] = 0;
+}
+
+static bool is_due(const trial_t *trial, trial_way_t way)
+{
+    return trial->since_ms[way] >= trial->wait_ms[way];
 }
 
 static bool lasts(const trial_t *trial, double ms)
@@ -90,28 +102,27 @@ static bool lasts(const trial_t *trial, double ms)
     return trial->ms >= fmax(ms, SETTLE_MS + LOOK_LEAST_MS);
 }
 
-/* Where too many are lost. What it was better than before need not lose them for long again. */
-static void try_to_hold(trial_t *trial, const trial_look_t *look, double least_ms)
+/* Others come. */
+static void forget(trial_t *trial)
 {
-    double wait_ms = trial->anew ? 0 : trial->wait_ms[TRIAL_HELD];
-    if (!look->bunched || !trial->much || !lasts(trial, fmax(wait_ms, least_ms)))
+    trial->wait_ms[TRIAL_AT_ONCE] = trial->wait_ms[TRIAL_HELD] = trial->hold_ms = 0;
+    trial->tried = false;
+}
+
+/* Where they may be cameras, and too many are lost. */
+static void try_to_hold(trial_t *trial, double least_ms)
+{
+    if (!trial->much || !lasts(trial, least_ms) || !is_due(trial, TRIAL_HELD))
         return;
-    if (trial->anew)
-        put_off(trial, TRIAL_HELD);
-    trial->anew = false;
+    trial->better = false;
     trial->instead = trial->way;
     change(trial, TRIAL_HELD);
 }
 
-static void forget(trial_t *trial)
-{
-    trial->wait_ms[TRIAL_AT_ONCE] = trial->wait_ms[TRIAL_HELD] = 0;
-    trial->anew = false;
-}
-
 static void step_planned(trial_t *trial, const trial_look_t *look)
 {
-    bool may_start = look->holds && look->doubtful, may_hold = look->starts && look->bunched;
+    bool may_start = look->holds && look->doubtful && !look->known,
+         may_hold = look->starts && look->bunched && !look->known;
     if (!look->possible) {
         trial->ms = 0;
         return;
@@ -119,48 +130,65 @@ static void step_planned(trial_t *trial, const trial_look_t *look)
     trial->quiet_ms = may_start || (may_hold && trial->much) ? 0 : trial->quiet_ms + look->ms;
     if (trial->quiet_ms > OTHERS_MS)
         forget(trial);
-    if (may_start && lasts(trial, trial->wait_ms[TRIAL_AT_ONCE]))
+    if (may_start && lasts(trial, 0) && is_due(trial, TRIAL_AT_ONCE))
         change(trial, TRIAL_AT_ONCE);
-    else if (may_hold && (!look->holds || trial->wait_ms[TRIAL_AT_ONCE] > 0))
-        try_to_hold(trial, look, 0);
+    else if (may_hold && !look->holds)
+        try_to_hold(trial, 0);
+    else if (may_hold && trial->wait_ms[TRIAL_AT_ONCE] > 0)
+        try_to_hold(trial, SETTLED_MS);
 }
 
 /* Where some are lost all the same what is planned may lose fewer by now, or has never been looked at. */
 static void step_at_once(trial_t *trial, const trial_look_t *look)
 {
-    double *wait_ms = &trial->wait_ms[TRIAL_AT_ONCE];
+    double wait_ms = trial->wait_ms[TRIAL_AT_ONCE];
     bool over = true;
     if (!look->possible)
-        *wait_ms = fmax(WAIT_MS, *wait_ms);
+        put_off(trial, TRIAL_AT_ONCE, fmax(WAIT_MS, wait_ms));
     else if (trial->more)
-        put_off(trial, TRIAL_AT_ONCE);
+        put_off(trial, TRIAL_AT_ONCE, longer(wait_ms));
     else if (trial->ms > WAIT_MS && trial->some)
-        *wait_ms = 0;
+        put_off(trial, TRIAL_AT_ONCE, 0);
     else
         over = false;
     if (over)
         change(trial, TRIAL_PLANNED);
-    else
-        try_to_hold(trial, look, SETTLED_MS);
+    else if (look->bunched && !look->known)
+        try_to_hold(trial, SETTLED_MS);
 }
 
+/* What it is better than was looked at long ago: if it is no better any more that is looked at anew, and it may be tried again at once.
+ * Who is held comes as a whole, so that cameras are taken for clients that wait. */
 static void step_held(trial_t *trial, const trial_look_t *look)
 {
-    if (!look->possible) {
+    bool better = holding_is_better(trial);
+    trial->quiet_ms = look->bunched ? 0 : trial->quiet_ms + look->ms;
+    if (better && trial->ms >= SETTLED_MS) {
+        trial->better = true;
+        trial->wait_ms[TRIAL_HELD] = 0;
+    }
+    if (trial->quiet_ms > OTHERS_MS) {
         change(trial, TRIAL_PLANNED);
-    } else if (holding_is_no_better(trial)) {
-        put_off(trial, TRIAL_HELD);
+        forget(trial);
+    } else if (!look->possible) {
+        change(trial, TRIAL_PLANNED);
+    } else if (lasts(trial, 0) && !better) {
+        if (!trial->better)
+            put_off(trial, TRIAL_HELD, longer(trial->wait_ms[TRIAL_HELD]));
         change(trial, trial->instead);
-    } else if (lasts(trial, fmax(WAIT_MS, trial->wait_ms[TRIAL_HELD]))) {
-        trial->anew = true;
+    } else if (lasts(trial, fmax(WAIT_MS, trial->hold_ms))) {
+        trial->hold_ms = longer(fmax(WAIT_MS, trial->hold_ms));
         change(trial, trial->instead);
     }
 }
 
 trial_way_t trial_step(trial_t *trial, const trial_look_t *look)
 {
-    add(trial, &trial->all, trial->last.came, trial->last.lost, look->ms);
+    double memory = trial->way == TRIAL_HELD ? 1 : OF_LATE;
+    add(trial, &trial->all, trial->last.came, trial->last.lost, look->ms, memory);
     trial->ms += look->ms;
+    for (int way = 0; way < TRIAL_WAYS; way++)
+        trial->since_ms[way] += look->ms;
     if (trial->way == TRIAL_PLANNED)
         step_planned(trial, look);
     else if (trial->way == TRIAL_AT_ONCE)
@@ -174,6 +202,5 @@ trial_way_t trial_step(trial_t *trial, const trial_look_t *look)
 
 bool trial_explains(const trial_t *trial, double ms)
 {
-    bool failed = trial->wait_ms[TRIAL_AT_ONCE] > 0 || trial->wait_ms[TRIAL_HELD] > 0;
-    return trial->way != TRIAL_PLANNED || (failed && trial->ms < ms);
+    return trial->way != TRIAL_PLANNED || (trial->tried && trial->ms < ms);
 }

@@ -36,9 +36,11 @@ typedef struct {
     trial_way_t way;
     trial_way_t instead; /* HELD: of this */
     double ms;           /* it has been so for so long, and possible */
-    /* At least so long before a way is tried; HELD: and for which it goes on, unless that is less than a while. 0: it has not failed lately. */
-    double wait_ms[TRIAL_WAYS];
-    bool anew;       /* holding was better, and what it was instead of is looked at */
+    /* A way is tried when it has been so long since it was no better. 0: it has not been lately. */
+    double wait_ms[TRIAL_WAYS], since_ms[TRIAL_WAYS];
+    double hold_ms;  /* HELD goes on for so long, unless that is less than a while */
+    bool better;     /* HELD: it is known to be */
+    bool tried;      /* another way than PLANNED, lately */
     double quiet_ms; /* there has been nothing to find out for so long */
     trial_model_t all;
     /* Of the interval that the next trial_step() ends. */
@@ -56,6 +58,7 @@ typedef struct {
     bool starts;   /* and some not as long as could be */
     bool bunched;  /* bunches come, and as many over any longer time; */
     bool doubtful; /* for sure */
+    bool known;    /* they are clients that wait: all of them are there, or none */
     bool possible; /* all may start at once; else no trial runs, and what is lost says nothing */
     double ms;
 } trial_look_t;

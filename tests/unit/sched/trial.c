@@ -274,9 +274,10 @@ Test(trial, who_loses_no_more_than_may_be_is_not_held)
 
 Test(trial, nobody_is_held_who_does_not_come_in_bunches_or_is_already)
 {
-    trial_look_t single = started, held = started, impossible = started;
+    trial_look_t single = started, held = started, impossible = started, known = started;
     state_t state = {0};
 
+    known.known = true;
     single.bunched = single.doubtful = false;
     held.starts = false;
     impossible.possible = false;
@@ -286,6 +287,23 @@ Test(trial, nobody_is_held_who_does_not_come_in_bunches_or_is_already)
     cr_expect_eq(state.ms[TRIAL_HELD], 0);
     go_on_with(&state, MINUTE, impossible, 100, held_better);
     cr_expect_eq(state.ms[TRIAL_HELD], 0);
+    go_on_with(&state, MINUTE, known, 100, held_better);
+    cr_expect_eq(state.ms[TRIAL_HELD], 0);
+    known.holds = true;
+    go_on_with(&state, MINUTE, known, 100, held_better);
+    cr_expect_eq(state.ms[TRIAL_PLANNED], MINUTE);
+}
+
+/* Held, cameras come as a whole, as clients do that wait. */
+Test(trial, who_is_held_goes_on_to_be_though_all_are_there)
+{
+    trial_look_t known = started;
+    state_t state = {0};
+
+    go_on_with(&state, 10e3, started, 100, held_better);
+    known.known = true;
+    go_on_with(&state, 4 * MINUTE, known, 100, held_better);
+    cr_expect_eq(state.ms[TRIAL_HELD], 4 * MINUTE);
 }
 
 /* Three seconds of each five minutes, then of ten, … */
@@ -301,7 +319,7 @@ Test(trial, holding_that_loses_more_is_tried_more_and_more_seldom)
     cr_expect(9 < more && more < 15, "%.0f", more);
 }
 
-/* 14 % for 20 %, of 40 a second: a second says nothing, and ten seconds do. */
+/* 5 % or 19 % for 20 %, of 40 a second: one second says little, and ten seconds enough. */
 Test(trial, holding_that_seems_to_lose_fewer_is_looked_at_for_longer)
 {
     static const double fewer[TRIAL_WAYS] = {[TRIAL_PLANNED] = 0.2, [TRIAL_HELD] = 0.05},
@@ -314,7 +332,22 @@ Test(trial, holding_that_seems_to_lose_fewer_is_looked_at_for_longer)
     cr_expect(9000 < other.ms[TRIAL_HELD] && other.ms[TRIAL_HELD] < 11e3, "%.0f ms", other.ms[TRIAL_HELD]);
 }
 
-/* As planned a fifth is lost while it is looked at: for three seconds and a bit each time, 5, 5, 10, 20, … minutes apart. */
+/* A tenth in the mean, all of it in two of ten seconds, for a quarter as planned. */
+Test(trial, what_holding_loses_in_lumps_is_taken_together)
+{
+    static const double lump[TRIAL_WAYS] = {[TRIAL_PLANNED] = 0.25, [TRIAL_HELD] = 0.5},
+                        between[TRIAL_WAYS] = {[TRIAL_PLANNED] = 0.25};
+    state_t state = {0};
+
+    go_on_with(&state, 20e3, started, 100, held_better);
+    for (double past = 0; past < 3 * MINUTE; past += 10e3) {
+        go_on_with(&state, 2e3, started, 100, lump);
+        go_on_with(&state, 8e3, started, 100, between);
+        cr_expect_eq(state.trial.way, TRIAL_HELD);
+    }
+}
+
+/* As planned a fifth is lost while it is looked at: for three seconds and a bit each time, 5, 10, 20, … minutes apart. */
 Test(trial, what_holding_is_better_than_is_looked_at_again_now_and_then)
 {
     state_t state = {0};
@@ -351,6 +384,13 @@ Test(trial, who_is_started_at_once_is_held_where_that_loses_fewer)
     partly.holds = true;
     go_on_with(&state, 12e3, partly, 100, lost);
     cr_expect_eq(state.trial.way, TRIAL_AT_ONCE);
+    trial_look_t known = partly, single = partly;
+    known.known = true;
+    go_on_with(&state, 20e3, known, 100, lost);
+    cr_expect_eq(state.trial.way, TRIAL_AT_ONCE, "they are clients");
+    single.bunched = single.doubtful = false;
+    go_on_with(&state, 20e3, single, 100, lost);
+    cr_expect_eq(state.trial.way, TRIAL_AT_ONCE, "they do not come in bunches");
     go_on_with(&state, 20e3, partly, 100, lost);
     cr_expect_eq(state.trial.way, TRIAL_HELD);
 }
@@ -412,6 +452,129 @@ Test(trial, holding_is_for_all_together)
     cr_expect_eq(state.trial.way, TRIAL_HELD);
 }
 
+/* After hours, of which it has been kept for up to one at a time. */
+static state_t held_for_long(void)
+{
+    state_t state = {0};
+    go_on_with(&state, 240 * MINUTE, started, 100, held_better);
+    while (state.trial.way != TRIAL_HELD)
+        go_on_with(&state, LOOK_MS, started, 100, held_better);
+    go_on_with(&state, MINUTE, started, 100, held_better);
+    cr_assert_eq(state.trial.way, TRIAL_HELD);
+    return state;
+}
+
+Test(trial, who_was_held_is_again_after_an_outage)
+{
+    state_t state = held_for_long();
+    trial_look_t impossible = started;
+
+    impossible.possible = false;
+    go_on_with(&state, LOOK_MS, impossible, 100, held_better);
+    cr_expect_eq(state.trial.way, TRIAL_PLANNED);
+    go_on_with(&state, MINUTE, started, 100, held_better);
+    cr_expect_gt(state.ms[TRIAL_HELD], MINUTE - 4000);
+}
+
+/* More come: three times as many are lost as planned, and a quarter when they are held, where it had been a fifth as planned. */
+Test(trial, what_holding_is_compared_with_is_looked_at_anew)
+{
+    static const double more[TRIAL_WAYS] = {[TRIAL_PLANNED] = 0.6, [TRIAL_HELD] = 0.25};
+    state_t state = held_for_long();
+
+    go_on_with(&state, 5 * MINUTE, started, 100, more);
+    cr_expect_gt(state.ms[TRIAL_PLANNED], 0);
+    cr_expect_gt(state.ms[TRIAL_HELD], 5 * MINUTE - 4000);
+}
+
+Test(trial, who_comes_in_bunches_no_more_is_held_no_more)
+{
+    state_t state = held_for_long();
+    trial_look_t single = started;
+
+    single.bunched = single.doubtful = false;
+    go_on_with(&state, 2 * MINUTE, single, 100, (const double[TRIAL_WAYS]){0});
+    cr_expect_eq(state.trial.way, TRIAL_PLANNED);
+    cr_expect_leq(state.ms[TRIAL_HELD], 61e3);
+    cr_expect_not(trial_explains(&state.trial, 10 * MINUTE), "those were others");
+    go_on_with(&state, 4 * MINUTE, started, 100, held_better);
+    cr_assert_eq(state.trial.way, TRIAL_HELD);
+    go_on_with(&state, 3 * MINUTE, started, 100, held_better);
+    cr_expect_gt(state.ms[TRIAL_PLANNED], 0, "so these are held for 5 minutes first");
+}
+
+Test(trial, what_was_better_once_is_tried_as_seldom_as_else)
+{
+    state_t state = held_for_long();
+
+    go_on_with(&state, 120 * MINUTE, started, 100, held_worse);
+    cr_expect_lt(state.ms[TRIAL_HELD], MINUTE, "for %.0f s", state.ms[TRIAL_HELD] / 1e3);
+}
+
+/* It had failed for hours before. */
+Test(trial, who_is_held_now_is_again_after_each_look)
+{
+    state_t state = {0};
+
+    go_on_with(&state, 240 * MINUTE, started, 100, held_worse);
+    go_on_with(&state, 62 * MINUTE, started, 100, held_better);
+    cr_assert_gt(state.ms[TRIAL_HELD], 0);
+    go_on_with(&state, 60 * MINUTE, started, 100, held_better);
+    cr_expect_gt(state.ms[TRIAL_HELD], 59 * MINUTE);
+    go_on_with(&state, 2 * MINUTE, started, 100, held_worse);
+    cr_expect_eq(state.trial.wait_ms[TRIAL_HELD], 5 * MINUTE, "as if it had never failed");
+}
+
+/* It may be that no longer: then it is tried again at once, however often it has failed before. */
+Test(trial, who_starts_at_once_and_loses_some_is_looked_at_as_planned)
+{
+    trial_t trial = {
+        .way = TRIAL_AT_ONCE, .ms = 6 * MINUTE, .wait_ms[TRIAL_AT_ONCE] = 40 * MINUTE, .some = true};
+    const trial_look_t held = {
+        .holds = true, .bunched = true, .doubtful = true, .possible = true, .ms = LOOK_MS};
+
+    cr_expect_eq(trial_step(&trial, &held), TRIAL_PLANNED);
+    for (double past = 0; past < 2900; past += LOOK_MS)
+        cr_expect_eq(trial_step(&trial, &held), TRIAL_PLANNED);
+    cr_expect_eq(trial_step(&trial, &held), TRIAL_AT_ONCE);
+}
+
+/* Nothing was better for half a day; now holding is. It is tried an hour later, whatever else is tried meanwhile. */
+static void expect_held_in_the_end(double lost_at_once)
+{
+    const double vain[TRIAL_WAYS] = {0.2, lost_at_once, 0.5}, now[TRIAL_WAYS] = {0.2, lost_at_once, 0};
+    trial_look_t partly = started;
+    state_t state = {0};
+
+    partly.holds = true;
+    go_on_with(&state, 720 * MINUTE, partly, 100, vain);
+    go_on_with(&state, 125 * MINUTE, partly, 100, now);
+    cr_expect_gt(state.ms[TRIAL_HELD], 5 * MINUTE, "held for %.0f s", state.ms[TRIAL_HELD] / 1e3);
+}
+
+Test(trial, holding_has_its_turn_where_starting_at_once_is_as_good_as_what_is_planned)
+{
+    expect_held_in_the_end(0.2);
+}
+
+Test(trial, holding_has_its_turn_where_starting_at_once_is_worse)
+{
+    expect_held_in_the_end(0.5);
+}
+
+/* Few are remembered for minutes: before bunches came half of them were lost for a while, and none is now. */
+Test(trial, what_was_lost_before_is_no_reason_to_hold)
+{
+    static const double half[TRIAL_WAYS] = {[TRIAL_PLANNED] = 0.5}, none[TRIAL_WAYS] = {0};
+    trial_look_t single = started;
+    state_t state = {0};
+
+    single.bunched = single.doubtful = false;
+    go_on_with(&state, 15e3, single, 10, half);
+    go_on_with(&state, MINUTE, started, 10, none);
+    cr_expect_eq(state.ms[TRIAL_HELD], 0);
+}
+
 Test(trial, what_a_trial_lost_is_known_to_be_its)
 {
     state_t state = {0};
@@ -424,4 +587,9 @@ Test(trial, what_a_trial_lost_is_known_to_be_its)
     cr_expect(trial_explains(&state.trial, 10e3), "it was");
     go_on_with(&state, 20e3, started, 100, held_worse);
     cr_expect_not(trial_explains(&state.trial, 10e3));
+    state = held_for_long();
+    cr_expect(trial_explains(&state.trial, 10e3), "it goes on");
+    while (state.trial.way == TRIAL_HELD)
+        go_on_with(&state, LOOK_MS, started, 100, held_better);
+    cr_expect(trial_explains(&state.trial, 10e3), "it was better, and did not fail");
 }
