@@ -573,7 +573,7 @@ static bool some_start_early(const plan_t *plan, const fluid_models_t *models)
     for (uint32_t m = 0; m < models->count; m++)
         if (fluid_model(models, m)->rate > 0 && fluid_model(models, m)->at_once)
             return true;
-    return plan->early > 0;
+    return plan->early >= HELD_NEARLY;
 }
 
 /* Whatever room there is. Leads they have all the same. */

@@ -18,6 +18,8 @@ static const double HOLD_SURELY = 2;
 static const double LOST_MOST = 0.01;
 /* Between two trials: at first, and at most. */
 static const double WAIT_MS = 300e3, WAIT_MOST_MS = 3600e3;
+/* All are held first where starting them at once was not tried for so long. */
+static const double UNTRIED_MS = 60e3;
 /* If there was nothing to find out for so long others come now. Longer than those are remembered that were taken apart. */
 static const double OTHERS_MS = 60e3;
 
@@ -35,10 +37,11 @@ static bool surely_more(const trial_losses_t *losses, double than, double varian
     return losses->lost - losses->came * than > surely * doubt;
 }
 
-static bool surely_more_than(const trial_losses_t *losses, const trial_losses_t *others, double surely)
+static bool surely_more_than(const trial_losses_t *losses, const trial_losses_t *others, double margin,
+                             double surely)
 {
     double variance = others->came > 0 ? part(others) / others->came : 0;
-    return surely_more(losses, part(others) + MARGIN, variance, surely);
+    return surely_more(losses, part(others) + margin, variance, surely);
 }
 
 static void add(const trial_t *trial, trial_model_t *model, double came, double lost, double ms,
@@ -62,14 +65,15 @@ void trial_count(trial_t *trial, trial_model_t *model, double came, double lost,
     trial->last.lost += lost;
     trial->some |= surely_more(now, MARGIN, 0, SURELY);
     trial->much |= lost > 0 && surely_more(now, LOST_MOST, 0, SURELY); /* and still does */
-    trial->more |= surely_more_than(now, &model->by[TRIAL_PLANNED], SURELY);
+    trial->more |= surely_more_than(now, &model->by[TRIAL_PLANNED], MARGIN, SURELY);
 }
 
 /* Of all together: who can wait for less loses more by it. */
 static bool holding_is_better(const trial_t *trial)
 {
     const trial_losses_t *held = &trial->all.by[TRIAL_HELD], *instead = &trial->all.by[trial->instead];
-    return trial->ms < SETTLED_MS ? part(held) < part(instead) : surely_more_than(instead, held, HOLD_SURELY);
+    return trial->ms < SETTLED_MS ? part(held) < part(instead)
+                                  : surely_more_than(instead, held, 0, HOLD_SURELY);
 }
 
 /* ---- What comes of it ---- */
@@ -77,7 +81,7 @@ static bool holding_is_better(const trial_t *trial)
 static void change(trial_t *trial, trial_way_t way)
 {
     trial->way = way;
-    trial->ms = 0;
+    trial->ms = trial->past_ms = 0;
     trial->tried = true;
 }
 
@@ -127,15 +131,18 @@ static void step_planned(trial_t *trial, const trial_look_t *look)
         trial->ms = 0;
         return;
     }
-    trial->quiet_ms = may_start || (may_hold && trial->much) ? 0 : trial->quiet_ms + look->ms;
+    if (may_start || (may_hold && trial->much))
+        trial->quiet_ms = 0;
+    else if (!look->known) /* as held clients are that may be others than they seem */
+        trial->quiet_ms += look->ms;
     if (trial->quiet_ms > OTHERS_MS)
         forget(trial);
     if (may_start && lasts(trial, 0) && is_due(trial, TRIAL_AT_ONCE))
         change(trial, TRIAL_AT_ONCE);
     else if (may_hold && !look->holds)
         try_to_hold(trial, 0);
-    else if (may_hold && trial->wait_ms[TRIAL_AT_ONCE] > 0)
-        try_to_hold(trial, SETTLED_MS);
+    else if (may_hold)
+        try_to_hold(trial, trial->wait_ms[TRIAL_AT_ONCE] > 0 ? SETTLED_MS : UNTRIED_MS);
 }
 
 /* Where some are lost all the same what is planned may lose fewer by now, or has never been looked at. */
@@ -170,8 +177,10 @@ static void step_held(trial_t *trial, const trial_look_t *look)
     if (trial->quiet_ms > OTHERS_MS) {
         change(trial, TRIAL_PLANNED);
         forget(trial);
-    } else if (!look->possible) {
+    } else if (trial->impossible_ms > SETTLED_MS) {
         change(trial, TRIAL_PLANNED);
+    } else if (!look->possible) {
+        trial->ms = 0;
     } else if (lasts(trial, 0) && !better) {
         if (!trial->better)
             put_off(trial, TRIAL_HELD, longer(trial->wait_ms[TRIAL_HELD]));
@@ -187,6 +196,8 @@ trial_way_t trial_step(trial_t *trial, const trial_look_t *look)
     double memory = trial->way == TRIAL_HELD ? 1 : OF_LATE;
     add(trial, &trial->all, trial->last.came, trial->last.lost, look->ms, memory);
     trial->ms += look->ms;
+    trial->past_ms += look->ms;
+    trial->impossible_ms = look->possible ? 0 : trial->impossible_ms + look->ms;
     for (int way = 0; way < TRIAL_WAYS; way++)
         trial->since_ms[way] += look->ms;
     if (trial->way == TRIAL_PLANNED)
@@ -202,5 +213,5 @@ trial_way_t trial_step(trial_t *trial, const trial_look_t *look)
 
 bool trial_explains(const trial_t *trial, double ms)
 {
-    return trial->way != TRIAL_PLANNED || (trial->tried && trial->ms < ms);
+    return trial->way != TRIAL_PLANNED || (trial->tried && trial->past_ms < ms);
 }

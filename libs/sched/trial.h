@@ -4,13 +4,10 @@
  * lost if the first ones take the GPUs; or of clients that were answered together, who come back together for as long as they are held,
  * and one by one once they have been taken apart.
  *
- *              some are held, and nothing tells why they come together
- *            +-------------------------------------------------------> AT ONCE: answers come sooner
- *   PLANNED -+                                                            |
- *    ^  ^    +--a model loses more than it may---> HELD <-----likewise----+
- *    |  |                                           | fewer are lost: for a while, and then it is looked at anew
- *    |  +---- no fewer are lost (or back to AT ONCE)+
- *    +------- AT ONCE: a model loses more than by what was planned
+ *   PLANNED --- some are held, and nothing tells why they come together ---> AT ONCE: answers come sooner
+ *   PLANNED <-- a model loses more than by what was planned ---------------- AT ONCE, or all of them cannot start at once any more
+ *   PLANNED, AT ONCE --- a model loses more than it may -------------------> HELD
+ *   PLANNED, AT ONCE <-- no fewer are lost; or now and then, to look ------- HELD; PLANNED where no bunches come any more
  *
  * What is lost counts after some time in which clients find their places. What was no better is tried again after twice as long each time.
  * Pure; zero it to start.
@@ -36,28 +33,32 @@ typedef struct {
     trial_way_t way;
     trial_way_t instead; /* HELD: of this */
     double ms;           /* it has been so for so long, and possible */
-    /* A way is tried when it has been so long since it was no better. 0: it has not been lately. */
+    /* A way is tried when it has been so long since it was no better, or ended for want of GPUs. 0: it has not lately. Not of PLANNED. */
     double wait_ms[TRIAL_WAYS], since_ms[TRIAL_WAYS];
-    double hold_ms;  /* HELD goes on for so long, unless that is less than a while */
-    bool better;     /* HELD: it is known to be */
-    bool tried;      /* another way than PLANNED, lately */
-    double quiet_ms; /* there has been nothing to find out for so long */
+    double hold_ms;       /* HELD goes on for so long, unless that is less than a while */
+    double impossible_ms; /* it has not been possible for so long */
+    double quiet_ms;      /* there has been nothing to find out for so long */
+    double past_ms;       /* since another way than PLANNED ended, if it is */
+    bool tried;           /* there was one lately */
+    bool better;          /* HELD: it is known to be */
     trial_model_t all;
     /* Of the interval that the next trial_step() ends. */
     trial_losses_t last;
-    bool some, much,
-        more; /* what a model surely loses by this way: some, more than it may, more than by what was PLANNED */
+    /* What a model surely loses by this way. */
+    bool some;
+    bool much; /* more than it may, and some of that just now */
+    bool more; /* than by what was PLANNED */
 } trial_t;
 
-/* Of one model so many came in the interval, and so many were lost. */
+/* Of each model before trial_step(): so many came in the interval, and so many were lost. */
 void trial_count(trial_t *trial, trial_model_t *model, double came, double lost, double ms);
 
 /* The interval, whose length is `ms`. */
 typedef struct {
     bool holds;    /* by what is planned some are held, */
     bool starts;   /* and some not as long as could be */
-    bool bunched;  /* bunches come, and as many over any longer time; */
-    bool doubtful; /* for sure */
+    bool bunched;  /* bunches come, and as many over any longer time, */
+    bool doubtful; /* which is sure */
     bool known;    /* they are clients that wait: all of them are there, or none */
     bool possible; /* all may start at once; else no trial runs, and what is lost says nothing */
     double ms;

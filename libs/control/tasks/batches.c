@@ -160,7 +160,7 @@ static void row_succeeded(tasks_t *tasks, model_t *model, task_t *task, ran_t *r
         if (!late && !ran->excused)
             handed_note(tasks, task, ran->worker);
     }
-    if (task->gateway || (task->shown && !ran->doubted)) /* the report and the gateway's word race */
+    if (!ran->doubted && (task->gateway || task->shown)) /* its report and the gateway's word race */
         task_accuse(tasks, model, task, ran->worker);
     task_give(tasks, task);
 }

@@ -417,8 +417,10 @@ Test(trial, nobody_is_held_before_starting_at_once_was_no_better)
 
     partly.holds = true;
     partly.doubtful = false;
-    go_on_with(&state, MINUTE, partly, 100, held_better);
+    go_on_with(&state, 59e3, partly, 100, held_better);
     cr_expect_eq(state.ms[TRIAL_HELD], 0);
+    go_on_with(&state, MINUTE, partly, 100, held_better);
+    cr_expect_gt(state.ms[TRIAL_HELD], 55e3, "it is not to be");
 }
 
 Test(trial, others_are_held_without_delay)
@@ -464,16 +466,38 @@ static state_t held_for_long(void)
     return state;
 }
 
+/* Or goes on to be, if it was for a moment. */
 Test(trial, who_was_held_is_again_after_an_outage)
 {
     state_t state = held_for_long();
     trial_look_t impossible = started;
 
     impossible.possible = false;
-    go_on_with(&state, LOOK_MS, impossible, 100, held_better);
+    for (int i = 0; i < 10; i++) {
+        go_on_with(&state, LOOK_MS, impossible, 100, (const double[TRIAL_WAYS]){1, 1, 1});
+        go_on_with(&state, 5e3, started, 100, held_better);
+        cr_expect_eq(state.ms[TRIAL_HELD], 5e3);
+    }
+    go_on_with(&state, 15e3, impossible, 100, held_better);
     cr_expect_eq(state.trial.way, TRIAL_PLANNED);
     go_on_with(&state, MINUTE, started, 100, held_better);
     cr_expect_gt(state.ms[TRIAL_HELD], MINUTE - 4000);
+}
+
+/* One of fifty requests is of the model that loses some. */
+Test(trial, a_model_that_is_seldom_asked_is_held_too)
+{
+    state_t state = {0};
+    trial_model_t few = {0};
+    trial_look_t look = started;
+
+    look.ms = LOOK_MS;
+    for (double past = 0; past < MINUTE; past += LOOK_MS) {
+        trial_count(&state.trial, &state.model, 100, 0, LOOK_MS);
+        trial_count(&state.trial, &few, 2, state.trial.way == TRIAL_HELD ? 0 : 0.5, LOOK_MS);
+        trial_step(&state.trial, &look);
+    }
+    cr_expect_eq(state.trial.way, TRIAL_HELD);
 }
 
 /* More come: three times as many are lost as planned, and a quarter when they are held, where it had been a fifth as planned. */
@@ -509,6 +533,24 @@ Test(trial, what_was_better_once_is_tried_as_seldom_as_else)
 
     go_on_with(&state, 120 * MINUTE, started, 100, held_worse);
     cr_expect_lt(state.ms[TRIAL_HELD], MINUTE, "for %.0f s", state.ms[TRIAL_HELD] / 1e3);
+}
+
+/* Of five minutes they are known to be clients in four, and they lose half when they are started at once. */
+Test(trial, who_is_known_now_and_then_is_not_taken_for_others)
+{
+    static const double lost[TRIAL_WAYS] = {[TRIAL_AT_ONCE] = 0.5};
+    trial_look_t held = {.holds = true, .bunched = true, .doubtful = true, .possible = true}, known = held;
+    state_t state = {0};
+    double at_once_ms = 0;
+
+    known.known = true;
+    for (int i = 0; i < 24; i++) {
+        go_on_with(&state, 4 * MINUTE, known, 100, lost);
+        at_once_ms += state.ms[TRIAL_AT_ONCE];
+        go_on_with(&state, MINUTE, held, 100, lost);
+        at_once_ms += state.ms[TRIAL_AT_ONCE];
+    }
+    cr_expect_lt(at_once_ms, 8 * 3500, "%.0f ms in two hours", at_once_ms);
 }
 
 /* It had failed for hours before. */
@@ -592,4 +634,8 @@ Test(trial, what_a_trial_lost_is_known_to_be_its)
     while (state.trial.way == TRIAL_HELD)
         go_on_with(&state, LOOK_MS, started, 100, held_better);
     cr_expect(trial_explains(&state.trial, 10e3), "it was better, and did not fail");
+    trial_look_t impossible = started;
+    impossible.possible = false;
+    go_on_with(&state, 12e3, impossible, 100, held_better);
+    cr_expect_not(trial_explains(&state.trial, 10e3));
 }
