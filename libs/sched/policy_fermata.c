@@ -675,13 +675,15 @@ static void try_other_ways(fermata_t *state, const fluid_models_t *models, uint3
     double bunch = fluid_bunch(models), dispersion = dispersion_of(&back.scatter);
     double sure = 1 - PAIRS_DOUBT / sqrt(fmax(back.pairs, 1));
     bool bunched = sure > 0 && bunch > FLUID_BUNCH_LEAST && dispersion < STEADY * bunch;
-    trial_look_t look = {
-        .holds = state->holds,
-        .starts = state->starts,
-        .bunched = bunched,
-        .doubtful = bunched && dispersion<STEADY * bunch * sure, .known = 2 * back.complete> back.batches,
-        .possible = state->at_once_use <= TRIED_MOST * gpus,
-        .ms = dt_ms};
+    bool doubtful = bunched && dispersion < STEADY * bunch * sure;
+    bool known = 2 * back.complete > back.batches;
+    trial_look_t look = {.holds = state->holds,
+                         .starts = state->starts,
+                         .bunched = bunched,
+                         .doubtful = doubtful,
+                         .known = known,
+                         .possible = state->at_once_use <= TRIED_MOST * gpus,
+                         .ms = dt_ms};
     trial_step(&state->trial, &look);
 }
 
