@@ -245,9 +245,16 @@ Test(trial, others_are_tried_without_delay)
 
 /* ---- Holding ---- */
 
-/* All start at once as it is planned, and too many are lost. */
-static const trial_look_t started = {.starts = true, .bunched = true, .doubtful = true, .possible = true};
-static const double held_better[TRIAL_WAYS] = {[TRIAL_PLANNED] = 0.2, [TRIAL_HELD] = 0.01},
+/* All start at once as it is planned; some are held, too; or no bunches come. */
+static const trial_look_t started = {.starts = true, .bunched = true, .doubtful = true, .possible = true},
+                          partly = {.holds = true,
+                                    .starts = true,
+                                    .bunched = true,
+                                    .doubtful = true,
+                                    .possible = true},
+                          single = {.starts = true, .possible = true};
+static const double none[TRIAL_WAYS] = {0},
+                    held_better[TRIAL_WAYS] = {[TRIAL_PLANNED] = 0.2, [TRIAL_HELD] = 0.01},
                     held_worse[TRIAL_WAYS] = {[TRIAL_PLANNED] = 0.2, [TRIAL_HELD] = 0.3};
 
 Test(trial, who_loses_too_many_is_held_where_that_loses_fewer)
@@ -274,11 +281,10 @@ Test(trial, who_loses_no_more_than_may_be_is_not_held)
 
 Test(trial, nobody_is_held_who_does_not_come_in_bunches_or_is_already)
 {
-    trial_look_t single = started, held = started, impossible = started, known = started;
+    trial_look_t held = started, impossible = started, known = started;
     state_t state = {0};
 
     known.known = true;
-    single.bunched = single.doubtful = false;
     held.starts = false;
     impossible.possible = false;
     go_on_with(&state, MINUTE, single, 100, held_better);
@@ -355,7 +361,6 @@ Test(trial, what_holding_is_better_than_is_looked_at_again_now_and_then)
     go_on_with(&state, 600 * MINUTE, started, 100, held_better);
     double times = state.ms[TRIAL_PLANNED] / 3000;
     cr_expect(9 < times && times < 16, "%.0f", times);
-    static const double none[TRIAL_WAYS] = {0};
     go_on_with(&state, 61 * MINUTE, started, 100, none);
     cr_expect_eq(state.trial.way, TRIAL_PLANNED, "none are lost any more");
 }
@@ -364,10 +369,8 @@ Test(trial, what_holding_is_better_than_is_looked_at_again_now_and_then)
 Test(trial, all_are_held_when_starting_them_at_once_is_no_better)
 {
     static const double lost[TRIAL_WAYS] = {[TRIAL_PLANNED] = 0.2, [TRIAL_AT_ONCE] = 0.5};
-    trial_look_t partly = started;
     state_t state = {0};
 
-    partly.holds = true;
     go_on_with(&state, 3000, partly, 100, lost);
     cr_expect_eq(state.trial.way, TRIAL_AT_ONCE);
     go_on_with(&state, 20e3, partly, 100, lost);
@@ -378,17 +381,14 @@ Test(trial, all_are_held_when_starting_them_at_once_is_no_better)
 Test(trial, who_is_started_at_once_is_held_where_that_loses_fewer)
 {
     static const double lost[TRIAL_WAYS] = {[TRIAL_PLANNED] = 0.2, [TRIAL_AT_ONCE] = 0.2};
-    trial_look_t partly = started;
     state_t state = {0};
 
-    partly.holds = true;
     go_on_with(&state, 12e3, partly, 100, lost);
     cr_expect_eq(state.trial.way, TRIAL_AT_ONCE);
-    trial_look_t known = partly, single = partly;
+    trial_look_t known = partly;
     known.known = true;
     go_on_with(&state, 20e3, known, 100, lost);
     cr_expect_eq(state.trial.way, TRIAL_AT_ONCE, "they are clients");
-    single.bunched = single.doubtful = false;
     go_on_with(&state, 20e3, single, 100, lost);
     cr_expect_eq(state.trial.way, TRIAL_AT_ONCE, "they do not come in bunches");
     go_on_with(&state, 20e3, partly, 100, lost);
@@ -399,10 +399,8 @@ Test(trial, who_is_started_at_once_is_held_where_that_loses_fewer)
 Test(trial, who_is_started_at_once_is_again_where_holding_is_no_better)
 {
     static const double lost[TRIAL_WAYS] = {[TRIAL_PLANNED] = 0.2, [TRIAL_AT_ONCE] = 0.2, [TRIAL_HELD] = 0.2};
-    trial_look_t partly = started;
     state_t state = {0};
 
-    partly.holds = true;
     go_on_with(&state, 4 * MINUTE, partly, 100, lost);
     cr_expect_gt(state.ms[TRIAL_HELD], 0);
     cr_expect_leq(state.ms[TRIAL_PLANNED], 3000);
@@ -412,20 +410,18 @@ Test(trial, who_is_started_at_once_is_again_where_holding_is_no_better)
 /* They may be clients, of whom there is not enough known yet. */
 Test(trial, nobody_is_held_before_starting_at_once_was_no_better)
 {
-    trial_look_t partly = started;
+    trial_look_t unsure = partly;
     state_t state = {0};
 
-    partly.holds = true;
-    partly.doubtful = false;
-    go_on_with(&state, 59e3, partly, 100, held_better);
+    unsure.doubtful = false;
+    go_on_with(&state, 59e3, unsure, 100, held_better);
     cr_expect_eq(state.ms[TRIAL_HELD], 0);
-    go_on_with(&state, MINUTE, partly, 100, held_better);
+    go_on_with(&state, MINUTE, unsure, 100, held_better);
     cr_expect_gt(state.ms[TRIAL_HELD], 55e3, "it is not to be");
 }
 
 Test(trial, others_are_held_without_delay)
 {
-    static const double none[TRIAL_WAYS] = {0};
     state_t state = {0};
 
     go_on_with(&state, MINUTE, started, 100, held_worse);
@@ -514,10 +510,8 @@ Test(trial, what_holding_is_compared_with_is_looked_at_anew)
 Test(trial, who_comes_in_bunches_no_more_is_held_no_more)
 {
     state_t state = held_for_long();
-    trial_look_t single = started;
 
-    single.bunched = single.doubtful = false;
-    go_on_with(&state, 2 * MINUTE, single, 100, (const double[TRIAL_WAYS]){0});
+    go_on_with(&state, 2 * MINUTE, single, 100, none);
     cr_expect_eq(state.trial.way, TRIAL_PLANNED);
     cr_expect_leq(state.ms[TRIAL_HELD], 61e3);
     cr_expect_not(trial_explains(&state.trial, 10 * MINUTE), "those were others");
@@ -585,10 +579,8 @@ Test(trial, who_starts_at_once_and_loses_some_is_looked_at_as_planned)
 static void expect_held_in_the_end(double lost_at_once)
 {
     const double vain[TRIAL_WAYS] = {0.2, lost_at_once, 0.5}, now[TRIAL_WAYS] = {0.2, lost_at_once, 0};
-    trial_look_t partly = started;
     state_t state = {0};
 
-    partly.holds = true;
     go_on_with(&state, 720 * MINUTE, partly, 100, vain);
     go_on_with(&state, 125 * MINUTE, partly, 100, now);
     cr_expect_gt(state.ms[TRIAL_HELD], 5 * MINUTE, "held for %.0f s", state.ms[TRIAL_HELD] / 1e3);
@@ -607,11 +599,9 @@ Test(trial, holding_has_its_turn_where_starting_at_once_is_worse)
 /* Few are remembered for minutes: before bunches came half of them were lost for a while, and none is now. */
 Test(trial, what_was_lost_before_is_no_reason_to_hold)
 {
-    static const double half[TRIAL_WAYS] = {[TRIAL_PLANNED] = 0.5}, none[TRIAL_WAYS] = {0};
-    trial_look_t single = started;
+    static const double half[TRIAL_WAYS] = {[TRIAL_PLANNED] = 0.5};
     state_t state = {0};
 
-    single.bunched = single.doubtful = false;
     go_on_with(&state, 15e3, single, 10, half);
     go_on_with(&state, MINUTE, started, 10, none);
     cr_expect_eq(state.ms[TRIAL_HELD], 0);
