@@ -4,8 +4,9 @@
 
 /* What is lost counts from so long on after a change: clients need some rounds to find their places. It is looked at for at least so long. */
 static const double SETTLE_MS = 2000, LOOK_LEAST_MS = 1000;
-/* In so long clients that were taken apart have found theirs, or are together again, and it shows whether holding is better. */
-static const double SETTLED_MS = 10e3;
+/* In so long clients that were taken apart have found theirs, or are together again, and it shows whether holding is better. While they look
+ * for them so much more may be lost, where hardly anything is by what was planned. */
+static const double SETTLED_MS = 10e3, FINDING_MORE = 0.1;
 /* Losses are remembered for so long, and for so many requests. */
 static const double MEMORY_MS = 20000, MEMORY_REQUESTS = 3000;
 /* What holding is better than is lost of late: it is remembered for so small a part of that. */
@@ -44,11 +45,18 @@ static bool surely_more_than(const trial_losses_t *losses, const trial_losses_t 
     return surely_more(losses, part(others) + margin, variance, surely);
 }
 
+/* Whether clients that were taken apart may still look for their places. */
+static bool are_finding(const trial_t *trial, const trial_model_t *model, double ms)
+{
+    return trial->way == TRIAL_AT_ONCE && ms < SETTLED_MS && part(&model->by[TRIAL_PLANNED]) <= LOST_MOST;
+}
+
 static void add(const trial_t *trial, trial_model_t *model, double came, double lost, double ms,
                 double memory)
 {
     trial_losses_t *losses = &model->by[trial->way];
-    if (trial->ms == 0)
+    bool found = are_finding(trial, model, trial->ms) && !are_finding(trial, model, trial->ms + ms);
+    if (trial->ms == 0 || found)
         *losses = (trial_losses_t){0};
     if (trial->ms + ms <= SETTLE_MS)
         return;
@@ -61,11 +69,12 @@ void trial_count(trial_t *trial, trial_model_t *model, double came, double lost,
 {
     const trial_losses_t *now = &model->by[trial->way];
     add(trial, model, came, lost, ms, 1);
+    double margin = are_finding(trial, model, trial->ms) ? MARGIN + FINDING_MORE : MARGIN;
     trial->last.came += came;
     trial->last.lost += lost;
     trial->some |= surely_more(now, MARGIN, 0, SURELY);
     trial->much |= lost > 0 && surely_more(now, LOST_MOST, 0, SURELY); /* and still does */
-    trial->more |= surely_more_than(now, &model->by[TRIAL_PLANNED], MARGIN, SURELY);
+    trial->more |= surely_more_than(now, &model->by[TRIAL_PLANNED], margin, SURELY);
 }
 
 /* Of all together: who can wait for less loses more by it. */
@@ -150,7 +159,7 @@ static void step_at_once(trial_t *trial, const trial_look_t *look)
 {
     double wait_ms = trial->wait_ms[TRIAL_AT_ONCE];
     bool over = true;
-    if (!look->possible)
+    if (trial->impossible_ms > SETTLE_MS)
         put_off(trial, TRIAL_AT_ONCE, fmax(WAIT_MS, wait_ms));
     else if (trial->more)
         put_off(trial, TRIAL_AT_ONCE, longer(wait_ms));

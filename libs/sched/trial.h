@@ -60,7 +60,7 @@ typedef struct {
     bool bunched;  /* bunches come, and as many over any longer time, */
     bool doubtful; /* which is sure */
     bool known;    /* they are clients that wait: all of them are there, or none */
-    bool possible; /* all may start at once; else no trial runs, and what is lost says nothing */
+    bool possible; /* all may start at once; else no trial begins, or goes on for long */
     double ms;
 } trial_look_t;
 

@@ -49,6 +49,16 @@ static double go_on(state_t *state, double ms, bool doubtful, bool possible, dou
     return at_once_ms;
 }
 
+/* Starting at once after holding that lost such a part. */
+static state_t started_after(double lost_held)
+{
+    state_t state = {0};
+
+    go_on(&state, 3100, true, true, lost_held, 0);
+    cr_assert(at_once(&state));
+    return state;
+}
+
 Test(trial, none_without_doubt)
 {
     state_t state = {0};
@@ -147,6 +157,50 @@ Test(trial, what_is_lost_at_first_does_not_count)
     cr_expect(at_once(&state));
 }
 
+/* For up to ten seconds. What they lost in those is forgotten. */
+Test(trial, a_tenth_may_be_lost_by_those_who_find_their_places)
+{
+    state_t state = started_after(0);
+
+    go_on(&state, 9800, true, true, 0, 0.1);
+    cr_expect(at_once(&state));
+    go_on(&state, MINUTE, true, true, 0, 0);
+    cr_expect(at_once(&state));
+}
+
+Test(trial, who_has_not_found_a_place_in_ten_seconds_is_held_again)
+{
+    state_t state = started_after(0);
+
+    cr_expect_lt(go_on(&state, MINUTE, true, true, 0, 0.1), 12e3);
+    cr_expect_not(at_once(&state));
+}
+
+Test(trial, more_than_a_tenth_is_too_much_for_places)
+{
+    state_t state = started_after(0);
+
+    cr_expect_lt(go_on(&state, MINUTE, true, true, 0, 0.3), 5e3);
+}
+
+/* They are no clients that are held in vain. */
+Test(trial, who_loses_by_holding_as_well_does_not_look_for_places)
+{
+    state_t state = started_after(0.02);
+
+    cr_expect_lt(go_on(&state, MINUTE, true, true, 0.02, 0.12), 5e3);
+}
+
+/* Nobody looks for a place while all are held. */
+Test(trial, what_is_lost_while_all_are_held_is_not_forgotten)
+{
+    trial_t trial = {.way = TRIAL_HELD, .ms = 9950};
+    trial_model_t model = {.by[TRIAL_HELD] = {.came = 1000, .lost = 5}};
+
+    trial_count(&trial, &model, 10, 0, LOOK_MS);
+    cr_expect_gt(model.by[TRIAL_HELD].lost, 4);
+}
+
 /* What holding loses as well is no reason to hold. */
 Test(trial, who_loses_as_much_either_way_starts_at_once)
 {
@@ -174,9 +228,21 @@ Test(trial, it_ends_where_all_cannot_start_at_once_any_more)
 
     go_on(&state, MINUTE, true, true, 0, 0);
     cr_assert(at_once(&state));
-    cr_expect_eq(go_on(&state, MINUTE, true, false, 0, 0), 0);
+    cr_expect_lt(go_on(&state, MINUTE, true, false, 0, 0), 2500);
     cr_expect_eq(go_on(&state, 3 * MINUTE, true, true, 0, 0), 0, "not from one moment to the next");
     cr_expect_gt(go_on(&state, 2 * MINUTE, true, true, 0, 0), 0);
+}
+
+/* As many ask as make it possible and impossible in turns. */
+Test(trial, it_goes_on_where_all_cannot_start_at_once_for_a_moment)
+{
+    state_t state = started_after(0);
+
+    for (int i = 0; i < 100; i++) {
+        go_on(&state, 1500, true, false, 0, 0);
+        go_on(&state, LOOK_MS, true, true, 0, 0);
+    }
+    cr_expect(at_once(&state));
 }
 
 /* No GPUs are there for a while, and all is lost. */
@@ -224,7 +290,8 @@ Test(trial, what_few_requests_say_of_what_is_planned_is_doubted)
 
 Test(trial, a_longer_wait_is_kept_where_nothing_is_possible)
 {
-    trial_t trial = {.way = TRIAL_AT_ONCE, .ms = 5000, .wait_ms[TRIAL_AT_ONCE] = 40 * MINUTE};
+    trial_t trial = {
+        .way = TRIAL_AT_ONCE, .ms = 5000, .impossible_ms = 2000, .wait_ms[TRIAL_AT_ONCE] = 40 * MINUTE};
     const trial_look_t look = {.possible = false, .ms = LOOK_MS};
 
     cr_expect_eq(trial_step(&trial, &look), TRIAL_PLANNED);

@@ -236,6 +236,21 @@ Test(answers, fermata_takes_clients_apart_that_were_answered_together)
     }
 }
 
+/* Four of each model, whose batches of one would take all four GPUs together, just when those of the other model come: from then on each
+ * time, since they come back as they were answered. */
+Test(answers, fermata_takes_clients_apart_on_their_share_of_the_gpus)
+{
+    for (uint64_t seed = 1; seed <= 6; seed++) {
+        world_t world;
+        world_start(&world, "two_long", 4, "fermata", 1);
+        world.config.jitter = 0.02;
+        world.config.warmup_s = 30;
+        world.config.seed = seed;
+        answers_t fermata = answers_in(&world, "closed:4,100", 60);
+        cr_expect_lt(fermata.p50_ms, 15, "seed %lu: p50 %.1f ms", seed, fermata.p50_ms);
+    }
+}
+
 /* Held, each would still run when the next but one could wait no longer. */
 Test(answers, fermata_starts_at_once_what_comes_evenly_to_one_gpu)
 {
