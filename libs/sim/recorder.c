@@ -26,8 +26,10 @@ status_t recorder_init(recorder_t *recorder, const simulation_config_t *config, 
     result->gpu_busy = calloc(config->gpus, sizeof(*result->gpu_busy));
     recorder->gpu_busy_ns = calloc(config->gpus, sizeof(*recorder->gpu_busy_ns));
     recorder->bad_limit = config->give_up_bad_rate > 0 ? calloc(models, sizeof(*recorder->bad_limit)) : NULL;
+    result->latencies = config->model_latency ? calloc(models, sizeof(*result->latencies)) : NULL;
     if (!result->models || !result->gpu_busy || !recorder->gpu_busy_ns ||
-        (config->give_up_bad_rate > 0 && !recorder->bad_limit)) {
+        (config->give_up_bad_rate > 0 && !recorder->bad_limit) ||
+        (config->model_latency && !result->latencies)) {
         recorder_dispose(recorder, false);
         return err_set(err, STATUS_NO_MEMORY, "no memory for a result");
     }
@@ -37,6 +39,10 @@ status_t recorder_init(recorder_t *recorder, const simulation_config_t *config, 
     recorder->to_ns = (int64_t)((config->warmup_s + config->seconds) * 1e9);
     histogram_init(&result->latency);
     histogram_init(&result->queueing);
+    for (uint32_t m = 0; result->latencies && m < models; m++) {
+        result->models[m].latency = &result->latencies[m];
+        histogram_init(&result->latencies[m]);
+    }
     return STATUS_OK;
 }
 
@@ -54,6 +60,7 @@ void simulation_result_dispose(simulation_result_t *result)
     if (!result)
         return;
     free(result->models);
+    free(result->latencies);
     free(result->gpu_busy);
     free(result);
 }
@@ -104,6 +111,8 @@ void recorder_answer(recorder_t *recorder, uint32_t model, int64_t arrival_ns, i
         return;
     histogram_record(&result->latency, answered_ns - arrival_ns);
     histogram_record(&result->queueing, start_ns - arrival_ns);
+    if (result->models[model].latency)
+        histogram_record(result->models[model].latency, answered_ns - arrival_ns);
     if (answered_ns - arrival_ns <= slo_ns) {
         result->models[model].good++;
         return;

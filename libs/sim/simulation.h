@@ -47,7 +47,8 @@ typedef struct {
      * as soon as they can, and nobody tells the rates. NULL: the bounds of the net, and no batch begins before they have passed. */
     const sched_delays_t *measured;
     int64_t answer_ns;
-    double jitter; /* standard deviation of a GPU's latency, as a part of it */
+    double jitter;      /* standard deviation of a GPU's latency, as a part of it */
+    bool model_latency; /* of each model as well: 36 KiB each */
     const simulation_change_t *changes;
     uint32_t change_count;
     /* Follow the advice: begin with start_gpus of the GPUs, add and release as advised. NULL: all GPUs, always. */
@@ -67,12 +68,14 @@ typedef struct {
     uint64_t arrived, good, late, unanswered;
     uint64_t dropped[SCHED_DROP_REASONS];
     double bad_rate;
+    histogram_t *latency; /* as that of all; the result's. NULL: not asked for, or of all */
 } simulation_model_t;
 
 enum { SIMULATION_BATCH_SIZES = 1025 }; /* larger ones count as the last */
 
 typedef struct {
     simulation_model_t *models; /* per model of the workload */
+    histogram_t *latencies;     /* theirs */
     uint32_t model_count;
     double *gpu_busy; /* per GPU: fraction of the counted time */
     uint32_t gpu_count;

@@ -58,6 +58,19 @@ def test_policies_say_what_they_take(sim):
     assert "\n  spare=latency           what idle GPUs are for" in sim("policies")
 
 
+def test_each_model_has_its_latencies(sim, tmp_path):
+    result = json.loads(sim(f"{RUN} --per-model --csv out --json"))
+    text = sim(f"{RUN} --per-model").splitlines()
+    rows = table(tmp_path / "out-models.csv")
+    assert [row["model"] for row in rows] == [line.split()[0] for line in text[-len(rows):]]
+    assert len({row["p50_ms"] for row in rows}) > 1
+    for found, row, line in zip(result["models"], rows, text[-len(rows):], strict=True):
+        assert 0 < found["p50_ms"] < found["p99_ms"]
+        assert [f"{found[key]:.3f}" for key in ("p50_ms", "p99_ms")] == [row["p50_ms"], row["p99_ms"]] == line.split()[-2:]
+    assert min(float(row["p99_ms"]) for row in rows) <= result["p99_ms"] <= max(float(row["p99_ms"]) for row in rows)
+    assert "models" not in json.loads(sim(f"{RUN} --json"))
+
+
 def table(path):
     header, *rows = [line.split(",") for line in path.read_text().splitlines()]
     return [dict(zip(header, row)) for row in rows]

@@ -133,6 +133,7 @@ status_t job_init(job_t *job, const options_t *options, err_t *err)
     job->config.seconds = options->seconds;
     job->config.warmup_s = options->warmup_s;
     job->config.seed = options->seed;
+    job->config.model_latency = options->per_model || options->csv_prefix;
     job->config.jitter = options->jitter;
     job->autoscale = autoscale_defaults;
     if (options->window_s > 0)

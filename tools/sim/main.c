@@ -33,8 +33,8 @@ static void report(const job_t *job)
         report_json(stdout, job->result, job->goodput_rps, job->gpus_needed, job->bound_rps);
     else
         report_text(stdout, job->result, job->goodput_rps, job->gpus_needed, job->bound_rps);
-    if (options->per_model && job->result)
-        report_models(options->json ? stderr : stdout, job->result, &job->workload);
+    if (options->per_model && !options->json && job->result)
+        report_models(stdout, job->result, &job->workload);
 }
 
 static status_t perform(const options_t *options, err_t *err)

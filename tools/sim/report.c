@@ -9,6 +9,20 @@ static double quantile_ms(const histogram_t *histogram, double q)
     return (double)histogram_quantile_ns(histogram, q) / 1e6;
 }
 
+/* In the order of the workload, where their latencies are known. */
+static void write_json_models(FILE *out, const simulation_result_t *result)
+{
+    if (!result->latencies)
+        return;
+    for (uint32_t m = 0; m < result->model_count; m++) {
+        const simulation_model_t *entry = &result->models[m];
+        fprintf(out, "%s{\"bad_rate\": %.6f, \"p50_ms\": %.3f, \"p99_ms\": %.3f}",
+                m == 0 ? "\"models\": [" : ", ", entry->bad_rate, quantile_ms(entry->latency, 0.5),
+                quantile_ms(entry->latency, 0.99));
+    }
+    fputs("], ", out);
+}
+
 void report_json(FILE *out, const simulation_result_t *r, double goodput_rate_rps, uint32_t gpus_needed,
                  double bound_rps)
 {
@@ -32,6 +46,7 @@ void report_json(FILE *out, const simulation_result_t *r, double goodput_rate_rp
             r->preemptions, r->wasted_fraction, r->batches);
     fprintf(out, "\"late\": %" PRIu64 ", \"expired\": %" PRIu64 ", \"window_dropped\": %" PRIu64 ", ",
             r->all.late, r->all.dropped[SCHED_DROP_EXPIRED], r->all.dropped[SCHED_DROP_WINDOW]);
+    write_json_models(out, r);
     fprintf(out, "\"bound_rps\": %.1f}\n", bound_rps);
 }
 
@@ -60,23 +75,26 @@ void report_text(FILE *out, const simulation_result_t *r, double goodput_rate_rp
 
 void report_models(FILE *out, const simulation_result_t *result, const workload_t *workload)
 {
-    fprintf(out, "%-24s %10s %9s %9s %9s %9s\n", "model", "arrived", "bad %", "expired", "window", "late");
+    fprintf(out, "%-24s %10s %9s %9s %9s %9s %9s %9s\n", "model", "arrived", "bad %", "expired", "window",
+            "late", "p50 ms", "p99 ms");
     for (uint32_t m = 0; m < result->model_count; m++) {
         const simulation_model_t *entry = &result->models[m];
-        fprintf(out, "%-24s %10" PRIu64 " %9.3f %9" PRIu64 " %9" PRIu64 " %9" PRIu64 "\n",
+        fprintf(out, "%-24s %10" PRIu64 " %9.3f %9" PRIu64 " %9" PRIu64 " %9" PRIu64 " %9.3f %9.3f\n",
                 workload->models[m].name, entry->arrived, 100 * entry->bad_rate,
-                entry->dropped[SCHED_DROP_EXPIRED], entry->dropped[SCHED_DROP_WINDOW], entry->late);
+                entry->dropped[SCHED_DROP_EXPIRED], entry->dropped[SCHED_DROP_WINDOW], entry->late,
+                quantile_ms(entry->latency, 0.5), quantile_ms(entry->latency, 0.99));
     }
 }
 
 static void write_models(FILE *out, const simulation_result_t *result, const workload_t *workload)
 {
-    fputs("model,arrived,good,bad_rate,expired,window_dropped,late\n", out);
+    fputs("model,arrived,good,bad_rate,expired,window_dropped,late,p50_ms,p99_ms\n", out);
     for (uint32_t m = 0; m < result->model_count; m++) {
         const simulation_model_t *entry = &result->models[m];
-        fprintf(out, "%s,%" PRIu64 ",%" PRIu64 ",%.6f,%" PRIu64 ",%" PRIu64 ",%" PRIu64 "\n",
+        fprintf(out, "%s,%" PRIu64 ",%" PRIu64 ",%.6f,%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%.3f,%.3f\n",
                 workload->models[m].name, entry->arrived, entry->good, entry->bad_rate,
-                entry->dropped[SCHED_DROP_EXPIRED], entry->dropped[SCHED_DROP_WINDOW], entry->late);
+                entry->dropped[SCHED_DROP_EXPIRED], entry->dropped[SCHED_DROP_WINDOW], entry->late,
+                quantile_ms(entry->latency, 0.5), quantile_ms(entry->latency, 0.99));
     }
 }
 

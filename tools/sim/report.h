@@ -13,9 +13,10 @@ void report_json(FILE *out, const simulation_result_t *result, double goodput_ra
                  double bound_rps);
 void report_text(FILE *out, const simulation_result_t *result, double goodput_rate_rps, uint32_t gpus_needed,
                  double bound_rps);
-/* PREFIX-models.csv, PREFIX-gpus.csv, PREFIX-batches.csv. */
+/* PREFIX-models.csv, whose latencies are known, PREFIX-gpus.csv, PREFIX-batches.csv. */
 status_t report_csv(const char *prefix, const simulation_result_t *result, const workload_t *workload,
                     err_t *err);
+/* A line for each model, whose latencies are known. */
 void report_models(FILE *out, const simulation_result_t *result, const workload_t *workload);
 
 #endif
