@@ -7,6 +7,8 @@ static const double SETTLE_MS = 2000, LOOK_LEAST_MS = 1000;
 /* In so long clients that were taken apart have found theirs, or are together again, and it shows whether holding is better. While they look
  * for them so much more may be lost, where hardly anything is by what was planned. */
 static const double SETTLED_MS = 10e3, FINDING_MORE = 0.1;
+/* All start at once, though for so long it seemed impossible. */
+static const double IMPOSSIBLE_MS = 2000;
 /* Losses are remembered for so long, and for so many requests. */
 static const double MEMORY_MS = 20000, MEMORY_REQUESTS = 3000;
 /* What holding is better than is lost of late: it is remembered for so small a part of that. */
@@ -48,7 +50,8 @@ static bool surely_more_than(const trial_losses_t *losses, const trial_losses_t 
 /* Whether clients that were taken apart may still look for their places. */
 static bool are_finding(const trial_t *trial, const trial_model_t *model, double ms)
 {
-    return trial->way == TRIAL_AT_ONCE && ms < SETTLED_MS && part(&model->by[TRIAL_PLANNED]) <= LOST_MOST;
+    return trial->way == TRIAL_AT_ONCE && ms < SETTLED_MS &&
+           !surely_more(&model->by[TRIAL_PLANNED], LOST_MOST, 0, SURELY);
 }
 
 static void add(const trial_t *trial, trial_model_t *model, double came, double lost, double ms,
@@ -58,7 +61,7 @@ static void add(const trial_t *trial, trial_model_t *model, double came, double 
     bool found = are_finding(trial, model, trial->ms) && !are_finding(trial, model, trial->ms + ms);
     if (trial->ms == 0 || found)
         *losses = (trial_losses_t){0};
-    if (trial->ms + ms <= SETTLE_MS)
+    if (trial->ms + ms <= SETTLE_MS || found || trial->impossible_ms > 0)
         return;
     double keep = exp(-fmin(ms / MEMORY_MS, came / MEMORY_REQUESTS) / memory);
     losses->came = losses->came * keep + came;
@@ -159,7 +162,7 @@ static void step_at_once(trial_t *trial, const trial_look_t *look)
 {
     double wait_ms = trial->wait_ms[TRIAL_AT_ONCE];
     bool over = true;
-    if (trial->impossible_ms > SETTLE_MS)
+    if (trial->impossible_ms > IMPOSSIBLE_MS)
         put_off(trial, TRIAL_AT_ONCE, fmax(WAIT_MS, wait_ms));
     else if (trial->more)
         put_off(trial, TRIAL_AT_ONCE, longer(wait_ms));
@@ -170,7 +173,7 @@ static void step_at_once(trial_t *trial, const trial_look_t *look)
     if (over)
         change(trial, TRIAL_PLANNED);
     else if (look->bunched && !look->known)
-        try_to_hold(trial, SETTLED_MS);
+        try_to_hold(trial, SETTLED_MS + LOOK_LEAST_MS);
 }
 
 /* What it is better than was looked at long ago: if it is no better any more that is looked at anew, and it may be tried again at once.

@@ -9,7 +9,7 @@
  *   PLANNED, AT ONCE --- a model loses more than it may -------------------> HELD
  *   PLANNED, AT ONCE <-- no fewer are lost; or now and then, to look ------- HELD; PLANNED where no bunches come any more
  *
- * What is lost counts after some time in which clients find their places. What was no better is tried again after twice as long each time.
+ * What is lost counts after some time in which clients find their places; where all start at once some more may be for a while after that. What was no better is tried again after twice as long each time.
  * Pure; zero it to start.
  */
 #ifndef SCHED_TRIAL_H
@@ -32,7 +32,7 @@ typedef struct {
 typedef struct {
     trial_way_t way;
     trial_way_t instead; /* HELD: of this */
-    double ms;           /* it has been so for so long, and possible */
+    double ms;           /* it has been so for so long; and possible, but for AT_ONCE */
     /* A way is tried when it has been so long since it was no better, or ended for want of GPUs. 0: it has not lately. Not of PLANNED. */
     double wait_ms[TRIAL_WAYS], since_ms[TRIAL_WAYS];
     double hold_ms;       /* HELD goes on for so long, unless that is less than a while */
