@@ -39,10 +39,8 @@ status_t recorder_init(recorder_t *recorder, const simulation_config_t *config, 
     recorder->to_ns = (int64_t)((config->warmup_s + config->seconds) * 1e9);
     histogram_init(&result->latency);
     histogram_init(&result->queueing);
-    for (uint32_t m = 0; result->latencies && m < models; m++) {
+    for (uint32_t m = 0; result->latencies && m < models; m++)
         result->models[m].latency = &result->latencies[m];
-        histogram_init(&result->latencies[m]);
-    }
     return STATUS_OK;
 }
 

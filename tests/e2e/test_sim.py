@@ -68,7 +68,7 @@ def test_each_model_has_its_latencies(sim, tmp_path):
         assert 0 < found["p50_ms"] < found["p99_ms"]
         assert [f"{found[key]:.3f}" for key in ("p50_ms", "p99_ms")] == [row["p50_ms"], row["p99_ms"]] == line.split()[-2:]
     assert min(float(row["p99_ms"]) for row in rows) <= result["p99_ms"] <= max(float(row["p99_ms"]) for row in rows)
-    assert "models" not in json.loads(sim(f"{RUN} --json"))
+    assert "models" not in json.loads(sim(f"{RUN} --csv out --json"))
 
 
 def table(path):

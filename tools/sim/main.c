@@ -30,7 +30,8 @@ static void report(const job_t *job)
     if (options->command == COMMAND_BOUND)
         printf(options->json ? "{\"bound_rps\": %.1f}\n" : "fluid bound %.1f r/s\n", job->bound_rps);
     else if (options->json)
-        report_json(stdout, job->result, job->goodput_rps, job->gpus_needed, job->bound_rps);
+        report_json(stdout, job->result, job->goodput_rps, job->gpus_needed, job->bound_rps,
+                    options->per_model);
     else
         report_text(stdout, job->result, job->goodput_rps, job->gpus_needed, job->bound_rps);
     if (options->per_model && !options->json && job->result)

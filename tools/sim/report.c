@@ -9,11 +9,9 @@ static double quantile_ms(const histogram_t *histogram, double q)
     return (double)histogram_quantile_ns(histogram, q) / 1e6;
 }
 
-/* In the order of the workload, where their latencies are known. */
+/* In the order of the workload. */
 static void write_json_models(FILE *out, const simulation_result_t *result)
 {
-    if (!result->latencies)
-        return;
     for (uint32_t m = 0; m < result->model_count; m++) {
         const simulation_model_t *entry = &result->models[m];
         fprintf(out, "%s{\"bad_rate\": %.6f, \"p50_ms\": %.3f, \"p99_ms\": %.3f}",
@@ -24,7 +22,7 @@ static void write_json_models(FILE *out, const simulation_result_t *result)
 }
 
 void report_json(FILE *out, const simulation_result_t *r, double goodput_rate_rps, uint32_t gpus_needed,
-                 double bound_rps)
+                 double bound_rps, bool per_model)
 {
     fputc('{', out);
     if (goodput_rate_rps >= 0)
@@ -46,7 +44,8 @@ void report_json(FILE *out, const simulation_result_t *r, double goodput_rate_rp
             r->preemptions, r->wasted_fraction, r->batches);
     fprintf(out, "\"late\": %" PRIu64 ", \"expired\": %" PRIu64 ", \"window_dropped\": %" PRIu64 ", ",
             r->all.late, r->all.dropped[SCHED_DROP_EXPIRED], r->all.dropped[SCHED_DROP_WINDOW]);
-    write_json_models(out, r);
+    if (per_model)
+        write_json_models(out, r);
     fprintf(out, "\"bound_rps\": %.1f}\n", bound_rps);
 }
 

@@ -8,9 +8,9 @@
 
 #include <stdio.h>
 
-/* goodput_rate_rps < 0 and gpus_needed 0: of a plain run. */
+/* goodput_rate_rps < 0 and gpus_needed 0: of a plain run. per_model: latencies are known of each. */
 void report_json(FILE *out, const simulation_result_t *result, double goodput_rate_rps, uint32_t gpus_needed,
-                 double bound_rps);
+                 double bound_rps, bool per_model);
 void report_text(FILE *out, const simulation_result_t *result, double goodput_rate_rps, uint32_t gpus_needed,
                  double bound_rps);
 /* PREFIX-models.csv, whose latencies are known, PREFIX-gpus.csv, PREFIX-batches.csv. */
