@@ -76,7 +76,7 @@ static const char *const spare_words[] = {"latency", "release", NULL};
 /* There are always as many, though they come in bunches, where their dispersion is so small a part of what it would be if bunches came at
  * random, less that by which it is smaller by chance among few intervals. To start all at once is tried where it asks for at most so many
  * times the GPUs: what waits for one grows. */
-static const double STEADY = 0.5, PAIRS_DOUBT = 2, TRIED_MOST = 3;
+static const double STEADY = 0.5, PAIRS_DOUBT = 2, TRIED_MOST = 2;
 /* Where hardly a GPU is busy holding saves nothing, unless it saves more than so much of what they are busy for, as it does where requests
  * come in bunches. */
 static const double FREE_GROWTH = 1.03;
@@ -557,7 +557,7 @@ static double use_one_by_one(const fluid_models_t *models)
     return use;
 }
 
-/* Whatever is known of those that come. What is there of a model is spread over its share of the GPUs: on all of them it would be in the
+/* Whatever is known of those that come. What is there of one of n models is spread over 1/n of the GPUs: on all of them it would be in the
  * way of what comes next of the others. */
 static void start_at_once(plan_t *plan, uint32_t gpus)
 {
