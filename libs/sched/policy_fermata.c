@@ -75,8 +75,8 @@ static const char *const spare_words[] = {"latency", "release", NULL};
 
 /* There are always as many, though they come in bunches, where their dispersion is so small a part of what it would be if bunches came at
  * random, less that by which it is smaller by chance among few intervals. To start all at once is tried where it asks for at most so many
- * times the GPUs: what waits for one grows. */
-static const double STEADY = 0.5, PAIRS_DOUBT = 2, TRIED_MOST = 2;
+ * times the GPUs, of one model alone the second: what waits for one grows, and there is nobody else to wait for it. */
+static const double STEADY = 0.5, PAIRS_DOUBT = 2, TRIED_MOST = 2, TRIED_ALONE = 3;
 /* Where hardly a GPU is busy holding saves nothing, unless it saves more than so much of what they are busy for, as it does where requests
  * come in bunches. */
 static const double FREE_GROWTH = 1.03;
@@ -683,7 +683,7 @@ static void try_other_ways(fermata_t *state, const fluid_models_t *models, uint3
                          .bunched = bunched,
                          .doubtful = doubtful,
                          .known = known,
-                         .possible = state->at_once_use <= TRIED_MOST * gpus,
+                         .possible = state->at_once_use <= (state->alone ? TRIED_ALONE : TRIED_MOST) * gpus,
                          .ms = dt_ms};
     trial_step(&state->trial, &look);
 }

@@ -9,7 +9,8 @@
  *   PLANNED, AT ONCE --- a model loses more than it may -------------------> HELD
  *   PLANNED, AT ONCE <-- no fewer are lost; or now and then, to look ------- HELD; PLANNED where no bunches come any more
  *
- * What is lost counts after some time in which clients find their places; where all start at once some more may be for a while after that. What was no better is tried again after twice as long each time.
+ * What is lost counts after some time in which clients find their places; where all start at once some more may be for a while after that.
+ * What was no better is tried again after twice as long each time.
  * Pure; zero it to start.
  */
 #ifndef SCHED_TRIAL_H

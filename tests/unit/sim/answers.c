@@ -260,6 +260,25 @@ Test(answers, fermata_takes_clients_apart_on_their_share_of_the_gpus)
     }
 }
 
+/* If each started alone they would ask for a little more than twice the GPUs. */
+Test(answers, fermata_takes_clients_apart_whose_batches_grow_while_they_wait)
+{
+    double fermata_ms = 0, eager_ms = 0;
+    for (uint64_t seed = 1; seed <= 6; seed++) {
+        static const char *const policies[] = {"fermata", "eager"};
+        for (int p = 0; p < 2; p++) {
+            world_t world;
+            world_start(&world, "just_short", 2, policies[p], 1);
+            world.config.jitter = 0.02;
+            world.config.warmup_s = 10;
+            world.config.seed = seed;
+            answers_t answers = answers_in(&world, "closed:16,50", 40);
+            *(p == 0 ? &fermata_ms : &eager_ms) += answers.p50_ms;
+        }
+    }
+    cr_expect_leq(fermata_ms, 1.15 * eager_ms, "p50 %.1f, eager %.1f ms", fermata_ms / 6, eager_ms / 6);
+}
+
 /* Held, each would still run when the next but one could wait no longer. */
 Test(answers, fermata_starts_at_once_what_comes_evenly_to_one_gpu)
 {
