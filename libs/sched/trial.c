@@ -48,9 +48,9 @@ static bool surely_more_than(const trial_losses_t *losses, const trial_losses_t 
 }
 
 /* Whether clients that were taken apart may still look for their places. */
-static bool are_finding(const trial_t *trial, const trial_model_t *model, double ms)
+static bool are_finding(const trial_t *trial, const trial_model_t *model)
 {
-    return trial->way == TRIAL_AT_ONCE && ms < SETTLED_MS &&
+    return trial->way == TRIAL_AT_ONCE && trial->ms < SETTLED_MS &&
            !surely_more(&model->by[TRIAL_PLANNED], LOST_MOST, 0, SURELY);
 }
 
@@ -58,7 +58,7 @@ static void add(const trial_t *trial, trial_model_t *model, double came, double 
                 double memory)
 {
     trial_losses_t *losses = &model->by[trial->way];
-    bool found = are_finding(trial, model, trial->ms) && !are_finding(trial, model, trial->ms + ms);
+    bool found = trial->ms + ms >= SETTLED_MS && are_finding(trial, model);
     if (trial->ms == 0 || found)
         *losses = (trial_losses_t){0};
     if (trial->ms + ms <= SETTLE_MS || found || trial->impossible_ms > 0)
@@ -72,7 +72,7 @@ void trial_count(trial_t *trial, trial_model_t *model, double came, double lost,
 {
     const trial_losses_t *now = &model->by[trial->way];
     add(trial, model, came, lost, ms, 1);
-    double margin = are_finding(trial, model, trial->ms) ? MARGIN + FINDING_MORE : MARGIN;
+    double margin = are_finding(trial, model) ? MARGIN + FINDING_MORE : MARGIN;
     trial->last.came += came;
     trial->last.lost += lost;
     trial->some |= surely_more(now, MARGIN, 0, SURELY);
