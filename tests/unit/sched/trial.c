@@ -4,6 +4,10 @@
 #include <criterion/criterion.h>
 
 static const double LOOK_MS = 100, MINUTE = 60e3;
+/* Lost by each way. */
+static const double none[TRIAL_WAYS] = {0};
+/* All are held as it is planned, and bunches come. */
+static const trial_look_t held_bunches = {.holds = true, .bunched = true, .doubtful = true, .possible = true};
 
 typedef struct {
     trial_t trial;
@@ -120,10 +124,9 @@ Test(trial, a_few_that_are_lost_by_chance_do_not_end_it)
 Test(trial, so_few_that_nobody_minds_do_not_end_it)
 {
     static const double lost[TRIAL_WAYS] = {[TRIAL_AT_ONCE] = 0.0015};
-    const trial_look_t held = {.holds = true, .bunched = true, .doubtful = true, .possible = true};
     state_t state = {0};
 
-    go_on_with(&state, 4 * MINUTE, held, 100000, lost);
+    go_on_with(&state, 4 * MINUTE, held_bunches, 100000, lost);
     cr_expect(at_once(&state));
 }
 
@@ -180,14 +183,13 @@ Test(trial, who_has_not_found_a_place_in_ten_seconds_is_held_again)
 /* Two thousand a second, so that one look would tell. */
 Test(trial, what_is_lost_to_the_last_moment_of_ten_seconds_does_not_count)
 {
-    static const double some[TRIAL_WAYS] = {[TRIAL_AT_ONCE] = 0.08}, none[TRIAL_WAYS] = {0};
-    const trial_look_t held = {.holds = true, .bunched = true, .doubtful = true, .possible = true};
+    static const double some[TRIAL_WAYS] = {[TRIAL_AT_ONCE] = 0.08};
     state_t state = {0};
 
-    go_on_with(&state, 3000, held, 2000, none);
+    go_on_with(&state, 3000, held_bunches, 2000, none);
     cr_assert(at_once(&state) && state.trial.ms == 0);
-    go_on_with(&state, 10e3, held, 2000, some);
-    go_on_with(&state, MINUTE, held, 2000, none);
+    go_on_with(&state, 10e3, held_bunches, 2000, some);
+    go_on_with(&state, MINUTE, held_bunches, 2000, none);
     cr_expect_eq(state.ms[TRIAL_AT_ONCE], MINUTE);
 }
 
@@ -230,10 +232,9 @@ Test(trial, more_than_a_tenth_is_too_much_for_places)
 Test(trial, who_loses_by_holding_as_well_does_not_look_for_places)
 {
     static const double lost[TRIAL_WAYS] = {[TRIAL_PLANNED] = 0.05, [TRIAL_AT_ONCE] = 0.12};
-    const trial_look_t held = {.holds = true, .bunched = true, .doubtful = true, .possible = true};
     state_t state = {0};
 
-    go_on_with(&state, MINUTE, held, 2000, lost);
+    go_on_with(&state, MINUTE, held_bunches, 2000, lost);
     cr_expect(0 < state.ms[TRIAL_AT_ONCE] && state.ms[TRIAL_AT_ONCE] < 5e3, "%.0f ms",
               state.ms[TRIAL_AT_ONCE]);
 }
@@ -377,8 +378,7 @@ static const trial_look_t started = {.starts = true, .bunched = true, .doubtful 
                                     .doubtful = true,
                                     .possible = true},
                           single = {.starts = true, .possible = true};
-static const double none[TRIAL_WAYS] = {0},
-                    held_better[TRIAL_WAYS] = {[TRIAL_PLANNED] = 0.2, [TRIAL_HELD] = 0.01},
+static const double held_better[TRIAL_WAYS] = {[TRIAL_PLANNED] = 0.2, [TRIAL_HELD] = 0.01},
                     held_worse[TRIAL_WAYS] = {[TRIAL_PLANNED] = 0.2, [TRIAL_HELD] = 0.3};
 
 Test(trial, who_loses_too_many_is_held_where_that_loses_fewer)
@@ -657,7 +657,7 @@ Test(trial, what_was_better_once_is_tried_as_seldom_as_else)
 Test(trial, who_is_known_now_and_then_is_not_taken_for_others)
 {
     static const double lost[TRIAL_WAYS] = {[TRIAL_AT_ONCE] = 0.5};
-    trial_look_t held = {.holds = true, .bunched = true, .doubtful = true, .possible = true}, known = held;
+    trial_look_t held = held_bunches, known = held_bunches;
     state_t state = {0};
     double at_once_ms = 0;
 
