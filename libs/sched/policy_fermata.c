@@ -159,15 +159,14 @@ static int64_t early_ns(const shard_t *shard, int64_t frontrun_ns, int64_t margi
     return quiet_ns > ready_ns ? quiet_ns : ready_ns;
 }
 
-/* Those that are there together leave other GPUs idle as one batch: clients that wait, and have all asked, for ever. Others may not find
- * them idle then that come next. */
+/* Those that are there together leave other GPUs idle as one batch: clients that wait, and have all asked, for ever, however large a batch
+ * would pay if others came. Where others do they may not find them idle then. */
 static uint32_t least_part(const shard_t *shard)
 {
     const shard_plan_t *plan = &shard->plan;
     if (plan->spread == 0 || !(plan->spread_streams || shard_is_complete(shard)))
         return 0;
-    uint32_t each = (shard_there(shard) + plan->spread - 1) / plan->spread;
-    return each > plan->min_batch ? each : plan->min_batch;
+    return (shard_there(shard) + plan->spread - 1) / plan->spread;
 }
 
 static void fermata_candidate(policy_t *policy, shard_t *shard, int64_t now_ns, int64_t gpu_free_ns,

@@ -58,14 +58,15 @@ Test(spread, not_unless_it_is_planned)
     expect(&play, "1 gpu1 R1-R6 until 12\n");
 }
 
-/* R1 and R2 have gone when the plan wants at least four together. */
-Test(spread, no_further_than_batches_pay)
+/* Who would come while larger batches are waited for? */
+Test(spread, however_large_batches_are_planned)
 {
     play_t play;
     start(&play, 3, 3);
-    play.sched->shards[0].plan.min_batch = 4;
-    expect(&play, "1 gpu1 R1-R4 until 10\n"
-                  "1 gpu2 R5-R6 until 8\n");
+    play.sched->shards[0].plan.min_batch = PROFILE_BATCH_MAX;
+    expect(&play, "1 gpu1 R1-R2 until 8\n"
+                  "1 gpu2 R3-R4 until 8\n"
+                  "1 gpu3 R5-R6 until 8\n");
 }
 
 Test(spread, only_over_those_that_it_may_use)
@@ -117,11 +118,11 @@ Test(spread, rather_than_join)
 
 Test(spread, the_last_part_may_be_smaller)
 {
-    const candidate_t seven = {.batch = 7, .part = 1}, whole = {.batch = 7}, pays = {.batch = 7, .part = 9};
+    const candidate_t seven = {.batch = 7, .part = 1}, whole = {.batch = 7}, few = {.batch = 7, .part = 9};
 
     cr_expect_eq(candidate_share(&seven, 3), 3);
     cr_expect_eq(candidate_share(&seven, 1), 7);
     cr_expect_eq(candidate_share(&seven, 20), 1);
     cr_expect_eq(candidate_share(&whole, 3), 7);
-    cr_expect_eq(candidate_share(&pays, 3), 7);
+    cr_expect_eq(candidate_share(&few, 3), 7);
 }

@@ -304,6 +304,15 @@ Test(answers, fermata_spreads_clients_that_wait_over_idle_gpus)
     cr_expect_eq(fermata.lost, 0);
 }
 
+/* Also where their batches would have to be held if they came at random, since they may be too late for any. */
+Test(answers, fermata_spreads_clients_that_wait_though_batches_are_held)
+{
+    answers_t fermata = settled_answers_to("closed:6,0.1", "tight", 4, "fermata", 10),
+              eager = settled_answers_to("closed:6,0.1", "tight", 4, "eager", 10);
+    expect_quick("closed:6,0.1", 0, &fermata, &eager, 1.15, 1);
+    cr_expect_lt(fermata.lost, 5, "%lu lost, eager %lu", fermata.lost, eager.lost);
+}
+
 /* Who is held is in time only if a GPU comes free just then. Where that loses as many as starting early, nobody is held for it. */
 Test(answers, fermata_holds_nobody_where_more_are_lost_by_it)
 {
