@@ -19,6 +19,7 @@
 #include "sched/policy.h"
 #include "sched/rates.h"
 #include "sched/room.h"
+#include "sched/steady.h"
 #include "sched/swing.h"
 #include "sched/trial.h"
 
@@ -58,11 +59,9 @@ typedef struct {
     fluid_model_t fluid; /* first: see fluid_models_t */
     double refuse;
     rates_t rates;
-    dispersion_t scatter; /* of its arrivals, over a longer time */
-    dispersion_series_t series;
+    steady_t steady; /* of its arrivals */
     trial_model_t trial;
-    double pairs,
-        beyond; /* decaying sums: of its intervals in a row, and of those that differ as clients cannot */
+    double beyond; /* decaying sum: of its half seconds in a row those that differ as clients cannot */
 } fermata_model_t;
 
 enum { OVERLOAD_FAIR, OVERLOAD_TOTAL };
@@ -73,10 +72,9 @@ enum { SPARE_LATENCY, SPARE_RELEASE };
 
 static const char *const spare_words[] = {"latency", "release", NULL};
 
-/* There are always as many, though they come in bunches, where their dispersion is so small a part of what it would be if bunches came at
- * random, less that by which it is smaller by chance among few intervals. To start all at once is tried where it asks for at most so many
- * times the GPUs, of one model alone the second: what waits for one grows, and there is nobody else to wait for it. */
-static const double STEADY = 0.5, PAIRS_DOUBT = 2, TRIED_MOST = 2, TRIED_ALONE = 3;
+/* To start all at once is tried where it asks for at most so many times the GPUs, of one model alone the second: what waits for one grows,
+ * and there is nobody else to wait for it. */
+static const double TRIED_MOST = 2, TRIED_ALONE = 3;
 /* Where hardly a GPU is busy holding saves nothing, unless it saves more than so much of what they are busy for, as it does where requests
  * come in bunches. */
 static const double FREE_GROWTH = 1.03;
@@ -114,9 +112,8 @@ static const double OVERLOAD_SURE = 0.3, SURE_MOST = 0.9;
 static const double OVERLOAD_NO_CLIENTS = 0.1;
 static const double DISPERSION_TAU_MS = 5000;
 static const double INTERVAL_LEAST_MS = 50;
-/* What comes over a longer time than a look tells whether always as many ask: not if such a part of those times differ as they cannot by it,
- * of so many more that did not. */
-static const double LONG_MS = 500, DISPERSION_LONG_TAU_MS = 20000, BEYOND_OFTEN = 0.25, BEYOND_PRIOR = 4;
+/* They are no clients that wait if such a part of half seconds differ as those cannot, of so many more that did not. */
+static const double BEYOND_OFTEN = 0.25, BEYOND_PRIOR = 4;
 /* What is wanted beyond the rates in the worst moments is so many standard deviations. For those who start early so many of what lasts, and
  * of what has passed by the next look. */
 static const double SWINGS = 3, LASTING_SWINGS = 3.5, PASSING_SWINGS = 1;
@@ -248,13 +245,13 @@ static double overloaded(const fermata_t *state, double most)
 /* Whether requests come as those of clients cannot that wait for their answers. */
 static bool is_stream(const fermata_model_t *model)
 {
-    return model->beyond > BEYOND_OFTEN * (model->pairs + BEYOND_PRIOR);
+    return model->beyond > BEYOND_OFTEN * (steady_half(&model->steady)->pairs + BEYOND_PRIOR);
 }
 
 /* Whether they come more evenly than at random over some time: clients that wait and think do, also in bunches. */
 static bool scatters_less(const fermata_t *state, const fermata_model_t *model)
 {
-    return fmin(dispersion_of(&state->scatter), dispersion_of(&model->scatter)) < 1;
+    return fmin(dispersion_of(&state->scatter), dispersion_of(&steady_half(&model->steady)->scatter)) < 1;
 }
 
 /* Random arrivals make a silence of 1. More, and clients wait for their answers: holding their requests brings no others, and their
@@ -318,14 +315,8 @@ typedef struct {
 static void count_over_long(fermata_model_t *model, uint32_t gpus)
 {
     const rates_t *rates = &model->rates;
-    double keep = exp(-rates->last_ms / DISPERSION_LONG_TAU_MS);
-    dispersion_fade(&model->scatter, keep);
-    model->pairs *= keep;
-    model->beyond *= keep;
-    double apart = dispersion_count(&model->scatter, &model->series, rates->last, rates->last_ms, LONG_MS);
-    if (apart < 0)
-        return;
-    model->pairs += 1;
+    double apart = steady_count(&model->steady, rates->last, rates->last_ms);
+    model->beyond *= steady_half_keep(rates->last_ms);
     model->beyond += rates->batches > 0 && apart > gpus * rates->granted / rates->batches;
 }
 
@@ -639,49 +630,40 @@ static plan_t plan(fermata_t *state, const fluid_models_t *models, uint32_t gpus
     return all;
 }
 
-/* What is found of all models together over a longer time. */
-typedef struct {
-    dispersion_t scatter;
-    double pairs;             /* of intervals in a row, in the mean over the requests */
-    double batches, complete; /* and those that were granted when all clients were there */
-} long_look_t;
-
-static long_look_t look_back(const fluid_models_t *models)
+/* Whether most batches are granted when all clients are there. */
+static bool are_known_to_wait(const fluid_models_t *models)
 {
-    long_look_t look = {0};
+    double batches = 0, complete = 0;
     for (uint32_t m = 0; m < models->count; m++) {
         const fermata_model_t *model = model_at(models, m);
         if (!(model->fluid.rate > 0))
             continue;
-        look.scatter.apart += model->scatter.apart;
-        look.scatter.counted += model->scatter.counted;
-        look.pairs += model->scatter.counted * model->pairs;
-        look.batches += model->rates.batches;
-        look.complete += model->rates.complete;
+        batches += model->rates.batches;
+        complete += model->rates.complete;
     }
-    if (look.scatter.counted > 0)
-        look.pairs /= look.scatter.counted;
-    return look;
+    return 2 * complete > batches;
 }
 
-/*
- * Bunches that come at random scatter as much as they are large, over any time. Where they do clearly less there are always as many, and only
- * trying tells whether they are clients that were answered together, or who had better be held. Not clients that are known to wait: those are
- * there or not.
- */
+static steady_found_t find_steady(const fluid_models_t *models)
+{
+    steady_t all = {0};
+    for (uint32_t m = 0; m < models->count; m++)
+        if (fluid_model(models, m)->rate > 0)
+            steady_add(&all, &model_at(models, m)->steady);
+    return steady_find(&all, fluid_bunch(models));
+}
+
+/* Where always as many come in bunches only trying tells whether they are clients that were answered together, or who had better be held.
+ * Not clients that are known to wait: those are there or not. */
 static void try_other_ways(fermata_t *state, const fluid_models_t *models, uint32_t gpus, double dt_ms)
 {
-    long_look_t back = look_back(models);
-    double bunch = fluid_bunch(models), dispersion = dispersion_of(&back.scatter);
-    double sure = 1 - PAIRS_DOUBT / sqrt(fmax(back.pairs, 1));
-    bool bunched = sure > 0 && bunch > FLUID_BUNCH_LEAST && dispersion < STEADY * bunch;
-    bool doubtful = bunched && dispersion < STEADY * bunch * sure;
-    bool known = 2 * back.complete > back.batches;
+    steady_found_t found = find_steady(models);
     trial_look_t look = {.holds = state->holds,
                          .starts = state->starts,
-                         .bunched = bunched,
-                         .doubtful = doubtful,
-                         .known = known,
+                         .bunched = found.bunched,
+                         .doubtful = found.sure,
+                         .round_ms = found.round_ms,
+                         .known = are_known_to_wait(models),
                          .possible = state->at_once_use <= (state->alone ? TRIED_ALONE : TRIED_MOST) * gpus,
                          .ms = dt_ms};
     trial_step(&state->trial, &look);

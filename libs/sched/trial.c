@@ -2,6 +2,9 @@
 
 #include <math.h>
 
+/* Those who come again within so long find their places in the times below. Whose rounds are longer need as many of them: twenty, and two
+ * more to be looked at, where quicker ones do not have as long as that. */
+static const double ROUND_MS = 500, FINDING_ROUNDS = 20, LOOK_ROUNDS = 2;
 /* What is lost counts from so long on after a change: clients need some rounds to find their places. It is looked at for at least so long. */
 static const double SETTLE_MS = 2000, LOOK_LEAST_MS = 1000;
 /* In so long clients that were taken apart have found theirs, or are together again, and it shows whether holding is better. While they look
@@ -26,6 +29,12 @@ static const double UNTRIED_MS = 60e3;
 /* If there was nothing to find out for so long others come now. Longer than those are remembered that were taken apart. */
 static const double OTHERS_MS = 60e3;
 
+/* Such a time for those whose rounds are longer, or may be. */
+static double in_rounds(const trial_t *trial, double ms)
+{
+    return ms * fmax(1, trial->round_ms / ROUND_MS);
+}
+
 /* ---- What is lost ---- */
 
 static double part(const trial_losses_t *losses)
@@ -47,21 +56,23 @@ static bool surely_more_than(const trial_losses_t *losses, const trial_losses_t 
     return surely_more(losses, part(others) + margin, variance, surely);
 }
 
-/* Whether clients that were taken apart may still look for their places. */
-static bool are_finding(const trial_t *trial, const trial_model_t *model)
+/* How long clients that are not held look for their places, if they may be some: what they lose by it is then forgotten. Those who lose by
+ * holding as well are none. */
+static double finding_ms(const trial_t *trial, const trial_model_t *model)
 {
-    return trial->way == TRIAL_AT_ONCE && trial->ms < SETTLED_MS &&
-           !surely_more(&model->by[TRIAL_PLANNED], LOST_MOST, 0, SURELY);
+    if (trial->way == TRIAL_AT_ONCE && !surely_more(&model->by[TRIAL_PLANNED], LOST_MOST, 0, SURELY))
+        return in_rounds(trial, SETTLED_MS);
+    return trial->way == TRIAL_PLANNED && !trial->holds ? FINDING_ROUNDS * trial->round_ms : 0;
 }
 
 static void add(const trial_t *trial, trial_model_t *model, double came, double lost, double ms,
-                double memory)
+                double memory, double until_ms)
 {
     trial_losses_t *losses = &model->by[trial->way];
-    bool found = trial->ms + ms >= SETTLED_MS && are_finding(trial, model);
+    bool found = trial->ms < until_ms && trial->ms + ms >= until_ms;
     if (trial->ms == 0 || found)
         *losses = (trial_losses_t){0};
-    if (trial->ms + ms <= SETTLE_MS || found || trial->impossible_ms > 0)
+    if (trial->ms + ms <= in_rounds(trial, SETTLE_MS) || found || trial->impossible_ms > 0)
         return;
     double keep = exp(-fmin(ms / MEMORY_MS, came / MEMORY_REQUESTS) / memory);
     losses->came = losses->came * keep + came;
@@ -71,8 +82,9 @@ static void add(const trial_t *trial, trial_model_t *model, double came, double 
 void trial_count(trial_t *trial, trial_model_t *model, double came, double lost, double ms)
 {
     const trial_losses_t *now = &model->by[trial->way];
-    add(trial, model, came, lost, ms, 1);
-    double margin = are_finding(trial, model) ? MARGIN + FINDING_MORE : MARGIN;
+    double until_ms = finding_ms(trial, model);
+    add(trial, model, came, lost, ms, 1, until_ms);
+    double margin = trial->ms < until_ms ? MARGIN + FINDING_MORE : MARGIN;
     trial->last.came += came;
     trial->last.lost += lost;
     trial->some |= surely_more(now, MARGIN, 0, SURELY);
@@ -80,12 +92,20 @@ void trial_count(trial_t *trial, trial_model_t *model, double came, double lost,
     trial->more |= surely_more_than(now, &model->by[TRIAL_PLANNED], margin, SURELY);
 }
 
+/* Of all together, what was planned as it is of late, so there is nothing to forget of it. */
+static void add_to_all(trial_t *trial, double ms)
+{
+    double memory = trial->way == TRIAL_HELD ? 1 : OF_LATE,
+           until_ms = trial->way == TRIAL_PLANNED ? 0 : finding_ms(trial, &trial->all);
+    add(trial, &trial->all, trial->last.came, trial->last.lost, ms, memory, until_ms);
+}
+
 /* Of all together: who can wait for less loses more by it. */
 static bool holding_is_better(const trial_t *trial)
 {
     const trial_losses_t *held = &trial->all.by[TRIAL_HELD], *instead = &trial->all.by[trial->instead];
-    return trial->ms < SETTLED_MS ? part(held) < part(instead)
-                                  : surely_more_than(instead, held, 0, HOLD_SURELY);
+    return trial->ms < in_rounds(trial, SETTLED_MS) ? part(held) < part(instead)
+                                                    : surely_more_than(instead, held, 0, HOLD_SURELY);
 }
 
 /* ---- What comes of it ---- */
@@ -115,13 +135,13 @@ static bool is_due(const trial_t *trial, trial_way_t way)
 
 static bool lasts(const trial_t *trial, double ms)
 {
-    return trial->ms >= fmax(ms, SETTLE_MS + LOOK_LEAST_MS);
+    return trial->ms >= fmax(ms, in_rounds(trial, SETTLE_MS + LOOK_LEAST_MS));
 }
 
 /* Others come. */
 static void forget(trial_t *trial)
 {
-    trial->wait_ms[TRIAL_AT_ONCE] = trial->wait_ms[TRIAL_HELD] = trial->hold_ms = 0;
+    trial->wait_ms[TRIAL_AT_ONCE] = trial->wait_ms[TRIAL_HELD] = trial->hold_ms = trial->round_ms = 0;
     trial->tried = false;
 }
 
@@ -139,6 +159,9 @@ static void step_planned(trial_t *trial, const trial_look_t *look)
 {
     bool may_start = look->holds && look->doubtful && !look->known,
          may_hold = look->starts && look->bunched && !look->known;
+    trial->holds = look->holds;
+    if (look->bunched)
+        trial->round_ms = look->round_ms;
     if (!look->possible) {
         trial->ms = 0;
         return;
@@ -152,9 +175,9 @@ static void step_planned(trial_t *trial, const trial_look_t *look)
     if (may_start && lasts(trial, 0) && is_due(trial, TRIAL_AT_ONCE))
         change(trial, TRIAL_AT_ONCE);
     else if (may_hold && !look->holds)
-        try_to_hold(trial, 0);
+        try_to_hold(trial, (FINDING_ROUNDS + LOOK_ROUNDS) * trial->round_ms);
     else if (may_hold)
-        try_to_hold(trial, trial->wait_ms[TRIAL_AT_ONCE] > 0 ? SETTLED_MS : UNTRIED_MS);
+        try_to_hold(trial, trial->wait_ms[TRIAL_AT_ONCE] > 0 ? in_rounds(trial, SETTLED_MS) : UNTRIED_MS);
 }
 
 /* Where some are lost all the same what is planned may lose fewer by now, or has never been looked at. */
@@ -173,7 +196,7 @@ static void step_at_once(trial_t *trial, const trial_look_t *look)
     if (over)
         change(trial, TRIAL_PLANNED);
     else if (look->bunched && !look->known)
-        try_to_hold(trial, SETTLED_MS + LOOK_LEAST_MS);
+        try_to_hold(trial, in_rounds(trial, SETTLED_MS + LOOK_LEAST_MS));
 }
 
 /* What it is better than was looked at long ago: if it is no better any more that is looked at anew, and it may be tried again at once.
@@ -182,7 +205,7 @@ static void step_held(trial_t *trial, const trial_look_t *look)
 {
     bool better = holding_is_better(trial);
     trial->quiet_ms = look->bunched ? 0 : trial->quiet_ms + look->ms;
-    if (better && trial->ms >= SETTLED_MS) {
+    if (better && trial->ms >= in_rounds(trial, SETTLED_MS)) {
         trial->better = true;
         trial->wait_ms[TRIAL_HELD] = 0;
     }
@@ -205,8 +228,7 @@ static void step_held(trial_t *trial, const trial_look_t *look)
 
 trial_way_t trial_step(trial_t *trial, const trial_look_t *look)
 {
-    double memory = trial->way == TRIAL_HELD ? 1 : OF_LATE;
-    add(trial, &trial->all, trial->last.came, trial->last.lost, look->ms, memory);
+    add_to_all(trial, look->ms);
     trial->ms += look->ms;
     trial->past_ms += look->ms;
     trial->impossible_ms = look->possible ? 0 : trial->impossible_ms + look->ms;

@@ -9,7 +9,7 @@
  *   PLANNED, AT ONCE --- a model loses more than it may -------------------> HELD
  *   PLANNED, AT ONCE <-- no fewer are lost; or now and then, to look ------- HELD; PLANNED where no bunches come any more
  *
- * What is lost counts after some time in which clients find their places; where all start at once some more may be for a while after that.
+ * What is lost counts after some rounds in which clients find their places; where all start at once some more may be for a while after that.
  * What was no better is tried again after twice as long each time.
  * Pure; zero it to start.
  */
@@ -39,6 +39,8 @@ typedef struct {
     double hold_ms;       /* HELD goes on for so long, unless that is less than a while */
     double impossible_ms; /* it has not been possible for so long */
     double quiet_ms;      /* there has been nothing to find out for so long */
+    double round_ms;      /* look.round_ms, as PLANNED showed it last; 0: it has not */
+    bool holds;           /* look.holds, likewise */
     double past_ms;       /* since another way than PLANNED ended, if it is */
     bool tried;           /* there was one lately */
     bool better;          /* HELD: it is known to be */
@@ -56,12 +58,13 @@ void trial_count(trial_t *trial, trial_model_t *model, double came, double lost,
 
 /* The interval, whose length is `ms`. */
 typedef struct {
-    bool holds;    /* by what is planned some are held, */
-    bool starts;   /* and some not as long as could be */
-    bool bunched;  /* bunches come, and as many over any longer time, */
-    bool doubtful; /* which is sure */
-    bool known;    /* they are clients that wait: all of them are there, or none */
-    bool possible; /* all may start at once; else no trial begins, or goes on for long */
+    bool holds;      /* by what is planned some are held, */
+    bool starts;     /* and some not as long as could be */
+    bool bunched;    /* bunches come, and as many over any longer time, */
+    bool doubtful;   /* which is sure */
+    bool known;      /* they are clients that wait: all of them are there, or none */
+    bool possible;   /* all may start at once; else no trial begins, or goes on for long */
+    double round_ms; /* bunched: about how soon each comes again; see steady_found_t */
     double ms;
 } trial_look_t;
 

@@ -7,7 +7,8 @@ static const double LOOK_MS = 100, MINUTE = 60e3;
 /* Lost by each way. */
 static const double none[TRIAL_WAYS] = {0};
 /* All are held as it is planned, and bunches come. */
-static const trial_look_t held_bunches = {.holds = true, .bunched = true, .doubtful = true, .possible = true};
+static const trial_look_t held_bunches = {
+    .holds = true, .bunched = true, .doubtful = true, .possible = true, .round_ms = 500};
 
 typedef struct {
     trial_t trial;
@@ -46,8 +47,12 @@ static double go_on(state_t *state, double ms, bool doubtful, bool possible, dou
     for (double past = 0; past < ms; past += LOOK_MS) {
         bool bunches = doubtful && !at_once(state);
         trial_count(trial, &state->model, 10, 10 * (at_once(state) ? lost_at_once : lost_held), LOOK_MS);
-        const trial_look_t look = {
-            .holds = true, .bunched = bunches, .doubtful = bunches, .possible = possible, .ms = LOOK_MS};
+        const trial_look_t look = {.holds = true,
+                                   .bunched = bunches,
+                                   .doubtful = bunches,
+                                   .possible = possible,
+                                   .round_ms = bunches ? 500 : 0,
+                                   .ms = LOOK_MS};
         at_once_ms += trial_step(trial, &look) == TRIAL_AT_ONCE ? LOOK_MS : 0;
     }
     return at_once_ms;
@@ -198,7 +203,7 @@ Test(trial, all_are_held_only_after_a_look_at_who_has_found_a_place)
 {
     static const double lost[TRIAL_WAYS] = {0.1, 0.1, 0.1};
     static const trial_losses_t tenth = {.came = 1000, .lost = 100};
-    const trial_look_t bunched = {.bunched = true, .possible = true};
+    const trial_look_t bunched = {.bunched = true, .possible = true, .round_ms = 500};
     state_t state = {.trial = {.way = TRIAL_AT_ONCE, .ms = 9950},
                      .model = {.by = {[TRIAL_PLANNED] = tenth, [TRIAL_AT_ONCE] = tenth}}};
 
@@ -219,6 +224,55 @@ Test(trial, what_is_lost_for_want_of_gpus_does_not_end_it)
     go_on(&state, 1000, true, false, 1, 1);
     go_on(&state, MINUTE, true, true, 0, 0);
     cr_expect(at_once(&state));
+}
+
+/* Rounds of a second: twice as long as those of half a second or less. */
+Test(trial, who_comes_again_later_has_as_many_rounds)
+{
+    static const double none_yet[TRIAL_WAYS] = {[TRIAL_AT_ONCE] = 0.5},
+                        tenth[TRIAL_WAYS] = {[TRIAL_AT_ONCE] = 0.1};
+    trial_look_t slow = held_bunches;
+    state_t state = {0};
+
+    slow.round_ms = 1000;
+    go_on_with(&state, 5900, slow, 100, none);
+    cr_expect_eq(state.ms[TRIAL_AT_ONCE], 0);
+    go_on_with(&state, 200, slow, 100, none);
+    cr_expect(at_once(&state));
+    go_on_with(&state, 3800, slow, 100, none_yet);
+    go_on_with(&state, 15.9e3, slow, 100, tenth);
+    cr_expect(at_once(&state));
+    go_on_with(&state, 4e3, slow, 100, tenth);
+    cr_expect_not(at_once(&state));
+}
+
+/* What they lost in twenty rounds is forgotten. Two thousand a second, so that one look would tell. */
+Test(trial, who_comes_again_later_is_judged_by_what_is_lost_after_as_many_rounds)
+{
+    static const double some[TRIAL_WAYS] = {[TRIAL_AT_ONCE] = 0.08};
+    trial_look_t slow = held_bunches;
+    state_t state = {0};
+
+    slow.round_ms = 1000;
+    go_on_with(&state, 6000, slow, 2000, none);
+    cr_assert(at_once(&state) && state.trial.ms == 0);
+    go_on_with(&state, 20e3, slow, 2000, some);
+    go_on_with(&state, MINUTE, slow, 2000, none);
+    cr_expect_eq(state.ms[TRIAL_AT_ONCE], MINUTE);
+}
+
+/* What comes meanwhile tells of those who were taken apart, not of their rounds. */
+Test(trial, how_long_rounds_are_is_known_from_what_is_planned)
+{
+    trial_look_t slow = held_bunches, quick = held_bunches;
+    state_t state = {0};
+
+    slow.round_ms = 1000;
+    quick.round_ms = 200;
+    go_on_with(&state, 6100, slow, 100, none);
+    cr_assert(at_once(&state));
+    go_on_with(&state, 1000, quick, 100, none);
+    cr_expect_eq(state.trial.round_ms, 1000);
 }
 
 Test(trial, more_than_a_tenth_is_too_much_for_places)
@@ -371,12 +425,17 @@ Test(trial, others_are_tried_without_delay)
 /* ---- Holding ---- */
 
 /* All start at once as it is planned; some are held, too; or no bunches come. */
-static const trial_look_t started = {.starts = true, .bunched = true, .doubtful = true, .possible = true},
+static const trial_look_t started = {.starts = true,
+                                     .bunched = true,
+                                     .doubtful = true,
+                                     .possible = true,
+                                     .round_ms = 200},
                           partly = {.holds = true,
                                     .starts = true,
                                     .bunched = true,
                                     .doubtful = true,
-                                    .possible = true},
+                                    .possible = true,
+                                    .round_ms = 500},
                           single = {.starts = true, .possible = true};
 static const double held_better[TRIAL_WAYS] = {[TRIAL_PLANNED] = 0.2, [TRIAL_HELD] = 0.01},
                     held_worse[TRIAL_WAYS] = {[TRIAL_PLANNED] = 0.2, [TRIAL_HELD] = 0.3};
@@ -386,7 +445,77 @@ Test(trial, who_loses_too_many_is_held_where_that_loses_fewer)
     state_t state = {0};
 
     go_on_with(&state, 4 * MINUTE, started, 100, held_better);
-    cr_expect_gt(state.ms[TRIAL_HELD], 4 * MINUTE - 4000);
+    cr_expect_gt(state.ms[TRIAL_HELD], 4 * MINUTE - 5000);
+    cr_expect_eq(state.trial.way, TRIAL_HELD);
+}
+
+/* Nobody is held as it is planned, so they may be clients that look for their places for twenty rounds. */
+Test(trial, who_is_not_held_may_look_for_a_place_first)
+{
+    static const struct {
+        double round_ms, from_ms;
+    } cases[] = {{200, 4400}, {500, 11e3}, {1000, 22e3}};
+    for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
+        trial_look_t look = started;
+        state_t state = {0};
+
+        look.round_ms = cases[i].round_ms;
+        go_on_with(&state, cases[i].from_ms - LOOK_MS, look, 1000, held_better);
+        cr_expect_eq(state.ms[TRIAL_HELD], 0, "rounds of %.0f ms", look.round_ms);
+        go_on_with(&state, 2 * LOOK_MS, look, 1000, held_better);
+        cr_expect_gt(state.ms[TRIAL_HELD], 0, "rounds of %.0f ms", look.round_ms);
+    }
+}
+
+/* Clients that have found them, but for .5 % lost, no more than a model may. */
+Test(trial, what_is_lost_by_those_who_look_for_a_place_is_no_reason_to_hold)
+{
+    static const double most[TRIAL_WAYS] = {0.3}, hardly[TRIAL_WAYS] = {0.005};
+    static const double rounds_ms[] = {200, 500, 1000};
+    for (int i = 0; i < 3; i++) {
+        trial_look_t look = started;
+        state_t state = {0};
+
+        look.round_ms = rounds_ms[i];
+        go_on_with(&state, 12 * look.round_ms, look, 1000, most);
+        go_on_with(&state, MINUTE, look, 1000, hardly);
+        cr_expect_eq(state.ms[TRIAL_HELD], 0, "rounds of %.0f ms", look.round_ms);
+    }
+}
+
+/* Whether it is better is sure after as many rounds as clients need to find their places; what was lost at first is in it. */
+Test(trial, holding_of_those_who_come_again_later_is_looked_at_for_as_many_rounds)
+{
+    static const double much[TRIAL_WAYS] = {[TRIAL_PLANNED] = 0.2, [TRIAL_HELD] = 0.19};
+    static const struct {
+        double round_ms, least_ms, most_ms;
+    } cases[] = {{500, 9900, 10100}, {1000, 19900, 20100}};
+    for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
+        trial_look_t look = started;
+        state_t state = {0};
+
+        look.round_ms = cases[i].round_ms;
+        go_on_with(&state, 60e3, look, 100, much);
+        cr_expect(cases[i].least_ms <= state.ms[TRIAL_HELD] && state.ms[TRIAL_HELD] <= cases[i].most_ms,
+                  "rounds of %.0f ms: %.0f ms", look.round_ms, state.ms[TRIAL_HELD]);
+        cr_expect_not(state.trial.better);
+    }
+}
+
+/* After starting at once was no better, in rounds of a second: twenty of them, not ten. */
+Test(trial, what_is_planned_has_as_many_rounds_before_all_are_held)
+{
+    static const double lost[TRIAL_WAYS] = {0.2, 0.5, 0.01};
+    trial_look_t slow = partly;
+    state_t state = {0};
+
+    slow.round_ms = 1000;
+    while (state.trial.wait_ms[TRIAL_AT_ONCE] == 0)
+        go_on_with(&state, LOOK_MS, slow, 100, lost);
+    cr_assert_eq(state.trial.way, TRIAL_PLANNED);
+    go_on_with(&state, 19.8e3, slow, 100, lost);
+    cr_expect_eq(state.trial.way, TRIAL_PLANNED);
+    go_on_with(&state, 400, slow, 100, lost);
     cr_expect_eq(state.trial.way, TRIAL_HELD);
 }
 
@@ -456,7 +585,7 @@ Test(trial, holding_that_seems_to_lose_fewer_is_looked_at_for_longer)
                         as_many[TRIAL_WAYS] = {[TRIAL_PLANNED] = 0.2, [TRIAL_HELD] = 0.19};
     state_t state = {0}, other = {0};
 
-    go_on_with(&state, 30e3, started, 40, fewer);
+    go_on_with(&state, 31e3, started, 40, fewer);
     cr_expect_gt(state.ms[TRIAL_HELD], 25e3);
     go_on_with(&other, MINUTE, started, 40, as_many);
     cr_expect(9000 < other.ms[TRIAL_HELD] && other.ms[TRIAL_HELD] < 11e3, "%.0f ms", other.ms[TRIAL_HELD]);
@@ -477,13 +606,13 @@ Test(trial, what_holding_loses_in_lumps_is_taken_together)
     }
 }
 
-/* As planned a fifth is lost while it is looked at: for three seconds and a bit each time, 5, 10, 20, … minutes apart. */
+/* As planned a fifth is lost while it is looked at: for less than five seconds each time, 5, 10, 20, … minutes apart. */
 Test(trial, what_holding_is_better_than_is_looked_at_again_now_and_then)
 {
     state_t state = {0};
 
     go_on_with(&state, 600 * MINUTE, started, 100, held_better);
-    double times = state.ms[TRIAL_PLANNED] / 3000;
+    double times = state.ms[TRIAL_PLANNED] / 4700;
     cr_expect(9 < times && times < 16, "%.0f", times);
     go_on_with(&state, 61 * MINUTE, started, 100, none);
     cr_expect_eq(state.trial.way, TRIAL_PLANNED, "none are lost any more");
@@ -601,7 +730,7 @@ Test(trial, who_was_held_is_again_after_an_outage)
     go_on_with(&state, 15e3, impossible, 100, held_better);
     cr_expect_eq(state.trial.way, TRIAL_PLANNED);
     go_on_with(&state, MINUTE, started, 100, held_better);
-    cr_expect_gt(state.ms[TRIAL_HELD], MINUTE - 4000);
+    cr_expect_gt(state.ms[TRIAL_HELD], MINUTE - 5000);
 }
 
 /* One of fifty requests is of the model that loses some. */
@@ -628,7 +757,7 @@ Test(trial, what_holding_is_compared_with_is_looked_at_anew)
 
     go_on_with(&state, 5 * MINUTE, started, 100, more);
     cr_expect_gt(state.ms[TRIAL_PLANNED], 0);
-    cr_expect_gt(state.ms[TRIAL_HELD], 5 * MINUTE - 4000);
+    cr_expect_gt(state.ms[TRIAL_HELD], 5 * MINUTE - 5000);
 }
 
 Test(trial, who_comes_in_bunches_no_more_is_held_no_more)
@@ -691,7 +820,7 @@ Test(trial, who_starts_at_once_and_loses_some_is_looked_at_as_planned)
     trial_t trial = {
         .way = TRIAL_AT_ONCE, .ms = 6 * MINUTE, .wait_ms[TRIAL_AT_ONCE] = 40 * MINUTE, .some = true};
     const trial_look_t held = {
-        .holds = true, .bunched = true, .doubtful = true, .possible = true, .ms = LOOK_MS};
+        .holds = true, .bunched = true, .doubtful = true, .possible = true, .round_ms = 500, .ms = LOOK_MS};
 
     cr_expect_eq(trial_step(&trial, &held), TRIAL_PLANNED);
     for (double past = 0; past < 2900; past += LOOK_MS)
@@ -736,7 +865,7 @@ Test(trial, what_a_trial_lost_is_known_to_be_its)
     state_t state = {0};
 
     cr_expect_not(trial_explains(&state.trial, 10e3));
-    go_on_with(&state, 4000, started, 100, held_worse);
+    go_on_with(&state, 5000, started, 100, held_worse);
     cr_expect(trial_explains(&state.trial, 10e3), "it is tried");
     go_on_with(&state, 6000, started, 100, held_worse);
     cr_assert_eq(state.trial.way, TRIAL_PLANNED);

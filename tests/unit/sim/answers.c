@@ -227,7 +227,7 @@ Test(answers, fermata_takes_clients_apart_that_were_answered_together)
     static const struct {
         const char *arrivals;
         uint32_t gpus;
-    } cases[] = {{"closed:16,100", 2}, {"closed:32,100", 4}};
+    } cases[] = {{"closed:16,100", 2}, {"closed:32,100", 4}, {"closed:24,200", 2}, {"closed:48,200", 4}};
     for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
         answers_t fermata = settled_answers_to(cases[i].arrivals, "tight", cases[i].gpus, "fermata", 20),
                   eager = settled_answers_to(cases[i].arrivals, "tight", cases[i].gpus, "eager", 20);
@@ -311,6 +311,15 @@ Test(answers, fermata_spreads_clients_that_wait_though_batches_are_held)
               eager = settled_answers_to("closed:6,0.1", "tight", 4, "eager", 10);
     expect_quick("closed:6,0.1", 0, &fermata, &eager, 1.15, 1);
     cr_expect_lt(fermata.lost, 5, "%lu lost, eager %lu", fermata.lost, eager.lost);
+}
+
+/* Who comes back once a second as well. Before they have found their places both lose most of them. */
+Test(answers, fermata_takes_clients_apart_that_think_for_long)
+{
+    answers_t fermata = settled_answers_to("closed:24,1000", "just_short", 1, "fermata", 100),
+              held = settled_answers_to("closed:24,1000", "just_short", 1, "deferred", 100);
+    cr_expect_lt(fermata.p50_ms, 0.85 * held.p50_ms, "p50 %.1f, held %.1f ms", fermata.p50_ms, held.p50_ms);
+    cr_expect_lt(10 * fermata.lost, held.lost, "%lu lost, held %lu", fermata.lost, held.lost);
 }
 
 /* Who is held is in time only if a GPU comes free just then. Where that loses as many as starting early, nobody is held for it. */
