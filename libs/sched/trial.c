@@ -2,9 +2,11 @@
 
 #include <math.h>
 
-/* Those who come again within so long find their places in the times below. Whose rounds are longer need as many of them: twenty, and two
- * more to be looked at, where quicker ones do not have as long as that. */
-static const double ROUND_MS = 500, FINDING_ROUNDS = 20, LOOK_ROUNDS = 2;
+/* Those who come again within so long find their places in the times below. Whose rounds are longer need as many rounds as that. */
+static const double ROUND_MS = 500;
+/* Where nobody is held as it is planned clients, however long their rounds are, have so many to find their places, and are looked at for
+ * some more. */
+static const double FINDING_ROUNDS = 20, LOOK_ROUNDS = 2;
 /* What is lost counts from so long on after a change: clients need some rounds to find their places. It is looked at for at least so long. */
 static const double SETTLE_MS = 2000, LOOK_LEAST_MS = 1000;
 /* In so long clients that were taken apart have found theirs, or are together again, and it shows whether holding is better. While they look
@@ -29,7 +31,7 @@ static const double UNTRIED_MS = 60e3;
 /* If there was nothing to find out for so long others come now. Longer than those are remembered that were taken apart. */
 static const double OTHERS_MS = 60e3;
 
-/* Such a time for those whose rounds are longer, or may be. */
+/* As many rounds as are in `ms` where they are of ROUND_MS, or that time where they are shorter. */
 static double in_rounds(const trial_t *trial, double ms)
 {
     return ms * fmax(1, trial->round_ms / ROUND_MS);

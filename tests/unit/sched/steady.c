@@ -112,6 +112,27 @@ Test(steady, is_sure_when_enough_has_been_looked_at)
     cr_expect(steady_find(&steady, BUNCH).sure);
 }
 
+/* A fifth of a second is looked at more often, but says too little. */
+Test(steady, is_not_sure_by_what_comes_in_fifths_of_seconds)
+{
+    steady_t steady = {0};
+    come(&steady, 100, 2400);
+    const steady_found_t found = steady_find(&steady, BUNCH);
+
+    cr_expect(!found.bunched && !found.sure);
+    cr_expect_eq(found.round_ms, 200);
+}
+
+/* Forty of each span, so of the longest there are as many in the end. */
+Test(steady, is_remembered_for_as_many_times_of_any_length)
+{
+    steady_t steady = {0};
+    come(&steady, 100, 600e3);
+    for (int i = 0; i < STEADY_SPANS; i++)
+        cr_expect_float_eq(steady.spans[i].pairs, 40.5, 0.1, "%.1f", steady.spans[i].pairs);
+    cr_expect_float_eq(steady_half_keep(20e3), exp(-1), 1e-9);
+}
+
 Test(steady, what_was_is_forgotten)
 {
     steady_t steady = {0};

@@ -449,6 +449,21 @@ Test(trial, who_loses_too_many_is_held_where_that_loses_fewer)
     cr_expect_eq(state.trial.way, TRIAL_HELD);
 }
 
+/* Also those of looks at which no bunches come are of no use, though a fifth of a second may say something. */
+Test(trial, how_long_rounds_are_is_forgotten_with_those_who_came)
+{
+    trial_look_t slow = partly, few = single;
+    state_t state = {0};
+
+    slow.round_ms = 1000;
+    few.round_ms = 200;
+    go_on_with(&state, 2000, slow, 100, none);
+    go_on_with(&state, 2000, few, 100, none);
+    cr_expect_eq(state.trial.round_ms, 1000);
+    go_on_with(&state, MINUTE, few, 100, none);
+    cr_expect_eq(state.trial.round_ms, 0);
+}
+
 /* Nobody is held as it is planned, so they may be clients that look for their places for twenty rounds. */
 Test(trial, who_is_not_held_may_look_for_a_place_first)
 {
