@@ -185,17 +185,24 @@ Test(trial, who_has_not_found_a_place_in_ten_seconds_is_held_again)
     cr_expect_not(at_once(&state));
 }
 
-/* Two thousand a second, so that one look would tell. */
-Test(trial, what_is_lost_to_the_last_moment_of_ten_seconds_does_not_count)
+/* All start at once after `held_ms`. Two thousand a second come, so that one look would tell. */
+static void expect_forgotten(double round_ms, double held_ms, double finding_ms)
 {
     static const double some[TRIAL_WAYS] = {[TRIAL_AT_ONCE] = 0.08};
+    trial_look_t look = held_bunches;
     state_t state = {0};
 
-    go_on_with(&state, 3000, held_bunches, 2000, none);
+    look.round_ms = round_ms;
+    go_on_with(&state, held_ms, look, 2000, none);
     cr_assert(at_once(&state) && state.trial.ms == 0);
-    go_on_with(&state, 10e3, held_bunches, 2000, some);
-    go_on_with(&state, MINUTE, held_bunches, 2000, none);
+    go_on_with(&state, finding_ms, look, 2000, some);
+    go_on_with(&state, MINUTE, look, 2000, none);
     cr_expect_eq(state.ms[TRIAL_AT_ONCE], MINUTE);
+}
+
+Test(trial, what_is_lost_to_the_last_moment_of_ten_seconds_does_not_count)
+{
+    expect_forgotten(500, 3000, 10e3);
 }
 
 /* A model loses a tenth either way; of all together next to nothing was lost as planned, so what they lost in ten seconds is forgotten. */
@@ -246,19 +253,10 @@ Test(trial, who_comes_again_later_has_as_many_rounds)
     cr_expect_not(at_once(&state));
 }
 
-/* What they lost in twenty rounds is forgotten. Two thousand a second, so that one look would tell. */
+/* What they lost in twenty rounds is forgotten. */
 Test(trial, who_comes_again_later_is_judged_by_what_is_lost_after_as_many_rounds)
 {
-    static const double some[TRIAL_WAYS] = {[TRIAL_AT_ONCE] = 0.08};
-    trial_look_t slow = held_bunches;
-    state_t state = {0};
-
-    slow.round_ms = 1000;
-    go_on_with(&state, 6000, slow, 2000, none);
-    cr_assert(at_once(&state) && state.trial.ms == 0);
-    go_on_with(&state, 20e3, slow, 2000, some);
-    go_on_with(&state, MINUTE, slow, 2000, none);
-    cr_expect_eq(state.ms[TRIAL_AT_ONCE], MINUTE);
+    expect_forgotten(1000, 6000, 20e3);
 }
 
 /* What comes meanwhile tells of those who were taken apart, not of their rounds. */
@@ -449,7 +447,7 @@ Test(trial, who_loses_too_many_is_held_where_that_loses_fewer)
     cr_expect_eq(state.trial.way, TRIAL_HELD);
 }
 
-/* Also those of looks at which no bunches come are of no use, though a fifth of a second may say something. */
+/* Looks at which no bunches come say nothing of it, though fifths of a second alone may show some. */
 Test(trial, how_long_rounds_are_is_forgotten_with_those_who_came)
 {
     trial_look_t slow = partly, few = single;
