@@ -27,8 +27,9 @@ double steady_count(steady_t *steady, double came, double ms)
     double half = -1;
     for (int i = 0; i < STEADY_SPANS; i++) {
         steady_span_t *span = &steady->spans[i];
-        dispersion_fade(&span->scatter, keep(i, ms));
-        span->pairs *= keep(i, ms);
+        double kept = keep(i, ms);
+        dispersion_fade(&span->scatter, kept);
+        span->pairs *= kept;
         double apart = dispersion_count(&span->scatter, &span->series, came, ms, SPANS_MS[i]);
         span->pairs += apart >= 0;
         if (i == STEADY_HALF)
