@@ -548,10 +548,11 @@ static double use_one_by_one(const fluid_models_t *models)
 }
 
 /* Whatever is known of those that come. What is there of one of n models is spread over 1/n of the GPUs: on all of them it would be in the
- * way of what comes next of the others. */
-static void start_at_once(plan_t *plan, uint32_t gpus)
+ * way of what comes next of the others. Where each alone would take more GPUs than there are, over as many times fewer. */
+static void start_at_once(plan_t *plan, uint32_t gpus, double use)
 {
-    plan->spread = (uint32_t)ceil(gpus / fmax(plan->contending, 1) - 1e-6);
+    double over = ceil(gpus / fmax(plan->contending, 1) - 1e-6) * fmin(1, gpus / use);
+    plan->spread = (uint32_t)fmax(1, round(over));
     plan->price = INFINITY;
     plan->early = 1;
     plan->together = 0;
@@ -616,7 +617,7 @@ static plan_t plan(fermata_t *state, const fluid_models_t *models, uint32_t gpus
         state->starts = some_start_early(&all, models);
         if (state->trial.way == TRIAL_AT_ONCE) {
             budget = state->at_once_use;
-            start_at_once(&all, gpus);
+            start_at_once(&all, gpus, budget);
         } else if (state->trial.way == TRIAL_HELD) {
             budget = needed;
             hold(&all, models);
