@@ -63,6 +63,30 @@ fluid_state_t fluid_state(const fluid_models_t *models, double early)
     return state;
 }
 
+double fluid_use_alike(const fluid_models_t *models, double batch)
+{
+    double use = 0;
+    for (uint32_t i = 0; i < models->count; i++) {
+        const fluid_model_t *model = fluid_model(models, i);
+        if (model->rate > 0)
+            use += fluid_use(model, batch);
+    }
+    return use;
+}
+
+/* Not by halves: on GPUs that are shared larger batches keep more of them busy, from some size on. */
+uint32_t fluid_smallest_batch(const fluid_models_t *models, double gpus)
+{
+    double most = 1;
+    for (uint32_t i = 0; i < models->count; i++)
+        if (fluid_model(models, i)->rate > 0)
+            most = fmax(most, fluid_model(models, i)->most);
+    uint32_t batch = 1;
+    while (batch < most && fluid_use_alike(models, batch) > gpus)
+        batch++;
+    return batch;
+}
+
 double fluid_use_waited(const fluid_models_t *models, double waited)
 {
     double use = 0;

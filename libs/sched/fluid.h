@@ -66,6 +66,12 @@ typedef struct {
 /* All models when each starts so early. */
 fluid_state_t fluid_state(const fluid_models_t *models, double early);
 
+/* GPUs that are busy when the batches of all models have this size. */
+double fluid_use_alike(const fluid_models_t *models, double batch);
+
+/* The smallest such size by which at most `gpus` are busy; the largest that any model can have if none is. */
+uint32_t fluid_smallest_batch(const fluid_models_t *models, double gpus);
+
 /* GPUs that are busy when no batch becomes larger than what still fits where its head has waited for so much of its slack, 0 to 1. */
 double fluid_use_waited(const fluid_models_t *models, double waited);
 

@@ -75,6 +75,9 @@ static const char *const spare_words[] = {"latency", "release", NULL};
 /* To start all at once is tried where it asks for at most so many times the GPUs, of one model alone the second: what waits for one grows,
  * and there is nobody else to wait for it. */
 static const double TRIED_MOST = 2, TRIED_ALONE = 3;
+/* Clients are taken apart into batches by which so much of the GPUs is busy: the smaller they are the sooner all are answered, and the
+ * more often they meet again. */
+static const double APART_BUSY = 0.7;
 /* Where hardly a GPU is busy holding saves nothing, unless it saves more than so much of what they are busy for, as it does where requests
  * come in bunches. */
 static const double FREE_GROWTH = 1.03;
@@ -381,10 +384,11 @@ typedef struct {
     double early;  /* part of each model's slack that it starts before frontrun */
     double price;  /* 0: no batch is large enough to start before its time */
     double needed; /* of the GPU time that this takes, what would be taken if no GPU were spent on latency */
-    double contending; /* models, by their use; see fluid_state_t */
-    double together;   /* how far bunches are kept together, 0 to 1 */
-    uint32_t spread;   /* GPUs over which requests of clients that wait are spread; 0: of none */
-    bool bursts;       /* the rest of a burst wants the GPUs that are idle */
+    double contending;  /* models, by their use; see fluid_state_t */
+    double together;    /* how far bunches are kept together, 0 to 1 */
+    uint32_t max_batch; /* see shard_plan_t */
+    uint32_t spread;    /* GPUs over which requests of clients that wait are spread; 0: of none */
+    bool bursts;        /* the rest of a burst wants the GPUs that are idle */
     room_reserve_t reserve;
 } plan_t;
 
@@ -539,20 +543,15 @@ static double worst_swing(const fermata_t *state)
     return hypot(LASTING_SWINGS * lasting, PASSING_SWINGS * passing);
 }
 
-static double use_one_by_one(const fluid_models_t *models)
-{
-    double use = 0;
-    for (uint32_t m = 0; m < models->count; m++)
-        use += fluid_use(fluid_model(models, m), 1);
-    return use;
-}
-
 /* Whatever is known of those that come. What is there of one of n models is spread over 1/n of the GPUs: on all of them it would be in the
- * way of what comes next of the others. Where each alone would take more GPUs than there are, over as many times fewer. */
-static void start_at_once(plan_t *plan, uint32_t gpus, double use)
+ * way of what comes next of the others, as would small batches, one after another. Where each alone would take more GPUs than there are,
+ * over as many times fewer. */
+static void start_at_once(const fermata_t *state, plan_t *plan, const fluid_models_t *models, uint32_t gpus)
 {
-    double over = ceil(gpus / fmax(plan->contending, 1) - 1e-6) * fmin(1, gpus / use);
-    plan->spread = (uint32_t)fmax(1, round(over));
+    double share = ceil(gpus / fmax(plan->contending, 1) - 1e-6);
+    plan->spread = (uint32_t)fmax(1, round(share * fmin(1, gpus / state->at_once_use)));
+    if (share >= gpus && trial_takes_apart(&state->trial))
+        plan->max_batch = fluid_smallest_batch(models, APART_BUSY * gpus);
     plan->price = INFINITY;
     plan->early = 1;
     plan->together = 0;
@@ -588,7 +587,7 @@ static plan_t plan(fermata_t *state, const fluid_models_t *models, uint32_t gpus
     state->alone = room_alone(held.models) > 0;
     if (state->load > 1)
         return plan_overload(state, models, gpus, held.models);
-    state->at_once_use = use_one_by_one(models);
+    state->at_once_use = fluid_use_alike(models, 1);
     state->hurt_ms = hurt_below(models, gpus, state->early);
     double ends = fmin(ENDS_LEAST, ENDS_CONTENDED * gpus / held.models);
     state->helped_early = held.use > 0 && held.slack * gpus >= ends * held.length && !state->alone;
@@ -617,7 +616,7 @@ static plan_t plan(fermata_t *state, const fluid_models_t *models, uint32_t gpus
         state->starts = some_start_early(&all, models);
         if (state->trial.way == TRIAL_AT_ONCE) {
             budget = state->at_once_use;
-            start_at_once(&all, gpus, budget);
+            start_at_once(state, &all, models, gpus);
         } else if (state->trial.way == TRIAL_HELD) {
             budget = needed;
             hold(&all, models);
@@ -723,6 +722,9 @@ static void set_plan(const fermata_t *state, shard_t *shard, const fermata_model
     double target = kappa * state->scarcity * batch;
     if (efficiency * fluid->alpha < 1)
         target = fmin(target, efficiency * fluid->beta / (1 - efficiency * fluid->alpha));
+    shard->plan.max_batch = common.max_batch;
+    if (common.max_batch > 0)
+        target = fmin(target, common.max_batch);
     shard->plan.target_batch = target > 1 ? (uint32_t)target : 1;
     shard->plan.min_batch = least_batch(fluid, fluid->at_once ? INFINITY : common.price, common.together);
     shard->plan.quiet_ns = quiet_ns(fluid, common.together);

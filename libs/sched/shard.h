@@ -30,6 +30,7 @@ typedef struct {
     double refuse_debt;     /* how many are still to be: kept when the plan changes */
     uint64_t refuse_seen;   /* submitted when it was last looked at */
     uint32_t min_batch;     /* ready as soon as so many are there */
+    uint32_t max_batch;     /* no batch is larger; 0: as large as can be */
     uint32_t idle;          /* 0: it does not go while others must stay free */
     uint32_t spread;        /* over so many GPUs go requests of clients that wait; 0: they go as one batch */
     bool spread_streams;    /* and all others that are there at once */
@@ -274,6 +275,13 @@ static inline const sched_task_t *shard_task(const shard_t *shard, uint32_t task
     return &shard->pool->slots[task].task;
 }
 
+/* No batch is larger now. */
+static inline uint32_t shard_limit(const shard_t *shard)
+{
+    uint32_t planned = shard->plan.max_batch;
+    return planned && planned < shard->limit ? planned : shard->limit;
+}
+
 /* The largest batch, of the queue or not, that can start at or after gpu_free_ns and end by the deadline. */
 static inline uint32_t shard_feasible(const shard_t *shard, int64_t now_ns, int64_t gpu_free_ns,
                                       int64_t deadline_ns)
@@ -285,7 +293,8 @@ static inline uint32_t shard_feasible(const shard_t *shard, int64_t now_ns, int6
         uint32_t later = profile_largest_batch(shard->guard, deadline_ns - gpu_free_ns);
         batch = later < batch ? later : batch;
     }
-    return batch < shard->limit ? batch : shard->limit;
+    uint32_t limit = shard_limit(shard);
+    return batch < limit ? batch : limit;
 }
 
 /* Earliest start of a batch on a GPU that is free from gpu_free_ns on. */

@@ -73,7 +73,7 @@ static uint32_t choose(const stretch_t *stretch, const shard_t *shard)
     const batch_slot_t *batch = stretch->batch;
     int64_t head_ns = shard_task(shard, shard_head(shard))->deadline_ns, deadline_ns = head_ns;
     uint32_t low = 0;
-    uint32_t high = shard->limit > batch->rows ? shard->limit - batch->rows : 0;
+    uint32_t limit = shard_limit(shard), high = limit > batch->rows ? limit - batch->rows : 0;
     if (batch->deadline_ns < deadline_ns)
         deadline_ns = batch->deadline_ns;
     deadline_ns -= shard_reserve_ns(shard, batch->rows);

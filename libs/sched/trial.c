@@ -4,6 +4,8 @@
 
 /* Those who come again within so long find their places in the times below. Whose rounds are longer need as many rounds as that. */
 static const double ROUND_MS = 500;
+/* A round takes so many times as long as it is found to at most. */
+static const double ROUND_MOST = 1.5;
 /* Where nobody is held as it is planned clients, however long their rounds are, have so many to find their places, and are looked at for
  * some more. */
 static const double FINDING_ROUNDS = 20, LOOK_ROUNDS = 2;
@@ -245,6 +247,11 @@ trial_way_t trial_step(trial_t *trial, const trial_look_t *look)
     trial->last = (trial_losses_t){0};
     trial->some = trial->much = trial->more = false;
     return trial->way;
+}
+
+bool trial_takes_apart(const trial_t *trial)
+{
+    return trial->way == TRIAL_AT_ONCE && trial->ms < fmax(ROUND_MS, ROUND_MOST * trial->round_ms);
 }
 
 bool trial_explains(const trial_t *trial, double ms)

@@ -71,6 +71,10 @@ typedef struct {
 /* How all start in the next one. */
 trial_way_t trial_step(trial_t *trial, const trial_look_t *look);
 
+/* Whether this is the first round since all start at once, in which clients come as they were answered before: together. If their batches
+ * are small now they are taken apart for good, though what is left of each may be too late: that does not count yet. */
+bool trial_takes_apart(const trial_t *trial);
+
 /* What was lost in the last `ms` may be what a trial lost. */
 bool trial_explains(const trial_t *trial, double ms);
 

@@ -192,6 +192,37 @@ Test(fluid, who_comes_together_is_a_bunch)
     cr_expect_eq(fluid_bunch(&all), 1, "nobody comes");
 }
 
+/* One keeps .1 · (1 + 5/b) GPUs busy, the other .2 · (1 + 20/b). */
+Test(fluid, the_smallest_batch_by_which_the_gpus_are_enough)
+{
+    fluid_model_t models[COUNT] = {model_of(0.1, 100, 5),
+                                   model_of(0.2, 100, 20)}; /* the third is never asked */
+    const fluid_models_t all = all_of(models);
+
+    cr_expect_float_eq(fluid_use_alike(&all, 1), 0.6 + 4.2, 1e-9);
+    cr_expect_float_eq(fluid_use_alike(&all, 10), 0.15 + 0.6, 1e-9);
+    cr_expect_eq(fluid_smallest_batch(&all, 5), 1);
+    cr_expect_eq(fluid_smallest_batch(&all, 2.6), 2, "2.55 GPUs");
+    cr_expect_eq(fluid_smallest_batch(&all, 2.5), 3);
+    cr_expect_eq(fluid_smallest_batch(&all, 0.76), 10);
+    cr_expect_eq(fluid_smallest_batch(&all, 0.74), 11);
+    cr_expect_eq(fluid_smallest_batch(&all, 0.3), 95, "not even the rows have room");
+}
+
+/* A batch of b keeps the part .1 + .05 · b of a GPU busy. */
+Test(fluid, the_smallest_batch_on_shared_gpus_though_larger_ones_take_more)
+{
+    fluid_model_t models[COUNT] = {model_of(1, 100, 20)};
+    const fluid_models_t all = all_of(models);
+
+    models[0].alpha = 5;
+    models[0].busy_fixed = 0.1;
+    models[0].busy_row = 0.05;
+    cr_expect_float_eq(fluid_use_alike(&all, 2), 3, 1e-9);
+    cr_expect_eq(fluid_smallest_batch(&all, 3.2), 2);
+    cr_expect_gt(fluid_use_alike(&all, 50), 3.2);
+}
+
 /* Erlang's own: two lines and two calls, and what waits where it may. */
 Test(fluid, erlang)
 {

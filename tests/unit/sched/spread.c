@@ -27,6 +27,19 @@ static void start(play_t *play, uint32_t gpus, uint32_t spread)
     learn(play, spread);
 }
 
+/* On GPUs where rows may join a batch. */
+static void start_stretching(play_t *play, uint32_t gpus, uint32_t spread)
+{
+    const sched_inside_t quarters = {.stages = 4, .until = {250, 500, 750, 1000}};
+    err_t err;
+    start(play, gpus, spread);
+    cr_assert_eq(sched_set_inside(play->sched, 0, 0, &quarters, &err), STATUS_OK, "%s", err.text);
+    for (uint32_t g = 0; g < gpus; g++)
+        cr_assert_eq(sched_set_gpu_mode(play->sched, 0, g, &(sched_gpu_mode_t){.stretches = true}),
+                     STATUS_OK);
+    learn(play, spread);
+}
+
 static void expect(play_t *play, const char *schedule)
 {
     play_arrive(play, 0, 1, 0, CLIENTS);
@@ -69,6 +82,42 @@ Test(spread, however_large_batches_are_planned)
                   "1 gpu3 R5-R6 until 8\n");
 }
 
+/* All come at 1, to be taken apart. */
+static void expect_broken_up(uint32_t gpus, uint32_t spread, uint32_t max_batch, const char *schedule)
+{
+    play_t play;
+    start(&play, gpus, spread);
+    play.sched->shards[0].plan.max_batch = max_batch;
+    expect(&play, schedule);
+}
+
+Test(spread, one_gpu_takes_the_parts_in_turn)
+{
+    expect_broken_up(1, 1, 4,
+                     "1 gpu1 R1-R4 until 10\n"
+                     "10 gpu1 R5-R6 until 17\n");
+    expect_broken_up(1, 1, 6, "1 gpu1 R1-R6 until 12\n");
+}
+
+/* The others would gain more by joining the first two than those lose. */
+Test(spread, the_parts_do_not_join)
+{
+    play_t play;
+    start_stretching(&play, 1, 1);
+    play.sched->shards[0].plan.max_batch = 2;
+    expect(&play, "1 gpu1 R1-R2 until 8\n"
+                  "8 gpu1 R3-R4 until 15\n"
+                  "15 gpu1 R5-R6 until 22\n");
+}
+
+Test(spread, the_parts_are_no_larger_than_is_planned)
+{
+    expect_broken_up(2, 2, 2,
+                     "1 gpu1 R1-R2 until 8\n"
+                     "1 gpu2 R3-R4 until 8\n"
+                     "8 gpu1 R5-R6 until 15\n");
+}
+
 Test(spread, only_over_those_that_it_may_use)
 {
     play_t play;
@@ -103,14 +152,8 @@ Test(spread, a_stream_that_starts_at_once)
 /* Four would gain more by joining the first two than those lose, but there are GPUs of their own for them. */
 Test(spread, rather_than_join)
 {
-    const sched_inside_t quarters = {.stages = 4, .until = {250, 500, 750, 1000}};
     play_t play;
-    err_t err;
-    start(&play, 3, 3);
-    cr_assert_eq(sched_set_inside(play.sched, 0, 0, &quarters, &err), STATUS_OK, "%s", err.text);
-    for (uint32_t g = 0; g < 3; g++)
-        cr_assert_eq(sched_set_gpu_mode(play.sched, 0, g, &(sched_gpu_mode_t){.stretches = true}), STATUS_OK);
-    learn(&play, 3);
+    start_stretching(&play, 3, 3);
     expect(&play, "1 gpu1 R1-R2 until 8\n"
                   "1 gpu2 R3-R4 until 8\n"
                   "1 gpu3 R5-R6 until 8\n");

@@ -253,6 +253,40 @@ Test(trial, who_comes_again_later_has_as_many_rounds)
     cr_expect_not(at_once(&state));
 }
 
+static void expect_taken_apart(double round_ms, double held_ms, double apart_ms)
+{
+    trial_look_t look = held_bunches;
+    state_t state = {0};
+
+    look.round_ms = round_ms;
+    go_on_with(&state, held_ms - LOOK_MS, look, 100, none);
+    cr_expect_not(trial_takes_apart(&state.trial));
+    go_on_with(&state, LOOK_MS, look, 100, none);
+    cr_assert(at_once(&state));
+    go_on_with(&state, apart_ms - LOOK_MS, look, 100, none);
+    cr_expect(trial_takes_apart(&state.trial));
+    go_on_with(&state, LOOK_MS, look, 100, none);
+    cr_expect_not(trial_takes_apart(&state.trial));
+    cr_expect(at_once(&state));
+}
+
+/* Those who come back together as they were held, each at least once. */
+Test(trial, who_was_held_is_taken_apart_in_the_first_round)
+{
+    expect_taken_apart(200, 3000, 500);
+    expect_taken_apart(500, 3000, 800);
+    expect_taken_apart(1000, 6000, 1500);
+}
+
+Test(trial, nobody_is_taken_apart_when_all_are_held)
+{
+    state_t state = started_after(0);
+
+    cr_assert(trial_takes_apart(&state.trial));
+    state.trial.way = TRIAL_HELD;
+    cr_expect_not(trial_takes_apart(&state.trial));
+}
+
 /* What they lost in twenty rounds is forgotten. */
 Test(trial, who_comes_again_later_is_judged_by_what_is_lost_after_as_many_rounds)
 {
