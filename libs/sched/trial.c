@@ -4,7 +4,7 @@
 
 /* Those who come again within so long find their places in the times below. Whose rounds are longer need as many rounds as that. */
 static const double ROUND_MS = 500;
-/* A round takes so many times as long as it is found to at most. */
+/* A round takes at most so many times as long as it is found to. */
 static const double ROUND_MOST = 1.5;
 /* Where nobody is held as it is planned clients, however long their rounds are, have so many to find their places, and are looked at for
  * some more. */
