@@ -1,8 +1,8 @@
 /*
  * Whether as many requests come over any longer time, though they come in bunches, as clients do that wait for their answers, and cameras in
  * step. Bunches that come at random scatter as much as they are large, over any time; these scatter less over a time in which nearly all of
- * them come once, or more often. Which time that is nobody tells, so half a second and a second are looked at; and a fifth of a second, which
- * alone says too little, for how soon they come again.
+ * them come once, or more often. Which time that is nobody tells, so half a second, four fifths and a second are looked at; and a fifth of a
+ * second, which alone says too little, for how soon they come again, and for how large the crowds are in which bunches come.
  *
  * Pure; zero it to start.
  */
@@ -13,7 +13,7 @@
 
 #include <stdbool.h>
 
-enum { STEADY_HALF = 1, STEADY_SPANS = 3 }; /* of half a second is the second; from the shortest on */
+enum { STEADY_HALF = 1, STEADY_SPANS = 4 }; /* of half a second is the second; from the shortest on */
 
 typedef struct {
     dispersion_t scatter;
@@ -51,7 +51,7 @@ typedef struct {
     double round_ms;
 } steady_found_t;
 
-/* bunch: how many come together, in the mean; at random it is 1. */
+/* bunch: how many come together within a slack, in the mean; at random it is 1. */
 steady_found_t steady_find(const steady_t *all, double bunch);
 
 #endif

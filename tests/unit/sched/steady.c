@@ -37,15 +37,20 @@ static void come_at_random(steady_t *steady, double period_ms, double ms)
         steady_count(steady, one_look_at_random(&random, period_ms), LOOK_MS);
 }
 
-static void expect_round(double period_ms, double round_ms)
+static void expect_found(double period_ms, double bunch, double round_ms)
 {
     steady_t steady = {0};
     come(&steady, period_ms, 60e3);
-    const steady_found_t found = steady_find(&steady, BUNCH);
+    const steady_found_t found = steady_find(&steady, bunch);
 
     cr_expect(found.bunched && found.sure, "each %.0f ms", period_ms);
     cr_expect_eq(found.round_ms, round_ms, "each %.0f ms: %.0f ms for %.0f", period_ms, found.round_ms,
                  round_ms);
+}
+
+static void expect_round(double period_ms, double round_ms)
+{
+    expect_found(period_ms, BUNCH, round_ms);
 }
 
 Test(steady, is_found_over_the_shortest_time_that_shows_it)
@@ -56,8 +61,19 @@ Test(steady, is_found_over_the_shortest_time_that_shows_it)
     expect_round(300, 500);
     expect_round(450, 500);
     expect_round(510, 500);
-    expect_round(800, 1000);
-    expect_round(1010, 1000);
+    expect_round(800, 800);
+    expect_round(1010, 800);
+    expect_round(1200, 1000);
+}
+
+/* Crowds of eight, each of several bunches. At random they would scatter as much over any time. */
+Test(steady, is_found_of_crowds_whose_bunches_are_small)
+{
+    expect_found(200, BUNCH / 2, 200);
+    expect_found(400, BUNCH / 2, 500);
+    expect_found(600, BUNCH / 4, 500);
+    expect_found(720, BUNCH / 4, 800);
+    expect_found(1010, BUNCH / 4, 1000);
 }
 
 /* A trial begins at the first look of all that is sure by chance. */
@@ -81,6 +97,27 @@ Test(steady, is_hardly_ever_what_comes_at_random)
         cr_expect_lt(bunched, RUNS * RUN_LOOKS * 12 / 100, "each %.0f ms: %d", periods_ms[i], bunched);
         cr_expect_lt(sure, RUNS * RUN_LOOKS / 200, "each %.0f ms: %d", periods_ms[i], sure);
     }
+}
+
+/* Crowds whose bunches are small come at random now, where single bunches came before: of longer times less is known than of short ones. */
+Test(steady, is_hardly_ever_what_comes_in_larger_crowds_than_before)
+{
+    enum { RUNS = 200, CROWD = 2 * BUNCH };
+    prng_t random;
+    int sure = 0;
+    prng_init(&random, 1);
+    for (int run = 0; run < RUNS; run++) {
+        steady_t steady = {0};
+        bool was_sure = false;
+        for (int look = 0; look < 600; look++)
+            steady_count(&steady, one_look_at_random(&random, 100) * 2 / BUNCH, LOOK_MS);
+        for (int look = 0; look < 600; look++) {
+            steady_count(&steady, one_look_at_random(&random, 800) * CROWD / BUNCH, LOOK_MS);
+            was_sure |= steady_find(&steady, 2).sure;
+        }
+        sure += was_sure;
+    }
+    cr_expect_lt(sure, RUNS * 8 / 100, "%d of %d", sure, RUNS);
 }
 
 Test(steady, is_not_what_comes_more_slowly_than_any_time_shows)
@@ -123,13 +160,13 @@ Test(steady, is_not_sure_by_what_comes_in_fifths_of_seconds)
     cr_expect_eq(found.round_ms, 200);
 }
 
-/* Forty of each span, so of the longest there are as many in the end. */
+/* Forty of each span, so of the longest there are as many in the end; of the shortest as many as come in the time of those. */
 Test(steady, is_remembered_for_as_many_times_of_any_length)
 {
     steady_t steady = {0};
     come(&steady, 100, 600e3);
     for (int i = 0; i < STEADY_SPANS; i++)
-        cr_expect_float_eq(steady.spans[i].pairs, 40.5, 0.1, "%.1f", steady.spans[i].pairs);
+        cr_expect_float_eq(steady.spans[i].pairs, i > 0 ? 40.5 : 200.5, 0.1, "%.1f", steady.spans[i].pairs);
     cr_expect_float_eq(steady_half_keep(20e3), exp(-1), 1e-9);
 }
 
