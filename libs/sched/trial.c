@@ -2,18 +2,21 @@
 
 #include <math.h>
 
-/* Those who come again within so long find their places in the times below. Whose rounds are longer need as many rounds as that. */
+/* The times below are of rounds of so long, or less. Where they are longer as many are waited for. */
 static const double ROUND_MS = 500;
 /* A round takes at most so many times as long as it is found to. */
 static const double ROUND_MOST = 1.5;
-/* Where nobody is held as it is planned clients, however long their rounds are, have so many to find their places, and are looked at for
- * some more. */
-static const double FINDING_ROUNDS = 20, LOOK_ROUNDS = 2;
+/* So many, however long they are, clients look for their places at most where all start at once by a trial: with twenty who thinks for half
+ * a second or longer had nearly found them. Fewer where nobody is held as it is planned, as cameras, which find none, lose
+ * much meanwhile; they are looked at for some more. */
+static const double FINDING_ROUNDS = 60, PLANNED_ROUNDS = 20, LOOK_ROUNDS = 2;
 /* What is lost counts from so long on after a change: clients need some rounds to find their places. It is looked at for at least so long. */
 static const double SETTLE_MS = 2000, LOOK_LEAST_MS = 1000;
-/* In so long clients that were taken apart have found theirs, or are together again, and it shows whether holding is better. While they look
- * for them so much more may be lost, where hardly anything is by what was planned. */
-static const double SETTLED_MS = 10e3, FINDING_MORE = 0.1;
+/* In so long it shows whether another way is better. */
+static const double SETTLED_MS = 10e3;
+/* While clients that are taken apart look for their places so much more may be lost, where hardly anything is by what was planned. When the
+ * first have found theirs clients lose less than that, cameras that lost many as it was planned more. */
+static const double FINDING_MORE = 0.1;
 /* All start at once, though for so long it seemed impossible. */
 static const double IMPOSSIBLE_MS = 2000;
 /* Losses are remembered for so long, and for so many requests. */
@@ -22,8 +25,8 @@ static const double MEMORY_MS = 20000, MEMORY_REQUESTS = 3000;
 static const double OF_LATE = 0.15;
 /* So large a part of the requests may be lost besides. More may be chance, by up to so many standard deviations. */
 static const double MARGIN = 0.002, SURELY = 3;
-/* What was planned is looked at for a moment only before all are held; in vain they are held for a while. */
-static const double HOLD_SURELY = 2;
+/* Less has to be known of what is looked at for a moment only: what was planned, and what was there before all are held. */
+static const double BRIEFLY_SURELY = 2;
 /* A model may lose so large a part. */
 static const double LOST_MOST = 0.01;
 /* Between two trials: at first, and at most. */
@@ -64,16 +67,28 @@ static bool surely_more_than(const trial_losses_t *losses, const trial_losses_t 
  * holding as well are none. */
 static double finding_ms(const trial_t *trial, const trial_model_t *model)
 {
-    if (trial->way == TRIAL_AT_ONCE && !surely_more(&model->by[TRIAL_PLANNED], LOST_MOST, 0, SURELY))
-        return in_rounds(trial, SETTLED_MS);
-    return trial->way == TRIAL_PLANNED && !trial->holds ? FINDING_ROUNDS * trial->round_ms : 0;
+    if (trial->way == TRIAL_AT_ONCE && !surely_more(&model->by[TRIAL_PLANNED], LOST_MOST, 0, BRIEFLY_SURELY))
+        return FINDING_ROUNDS * trial->round_ms;
+    return trial->way == TRIAL_PLANNED && !trial->holds ? PLANNED_ROUNDS * trial->round_ms : 0;
+}
+
+/* Some may still look for them, whatever holding lost. */
+static bool may_find(const trial_t *trial)
+{
+    return trial->way == TRIAL_AT_ONCE && trial->ms < FINDING_ROUNDS * trial->round_ms;
+}
+
+static bool ends(const trial_t *trial, double ms, double until_ms)
+{
+    return trial->ms < until_ms && trial->ms + ms >= until_ms;
 }
 
 static void add(const trial_t *trial, trial_model_t *model, double came, double lost, double ms,
                 double memory, double until_ms)
 {
     trial_losses_t *losses = &model->by[trial->way];
-    bool found = trial->ms < until_ms && trial->ms + ms >= until_ms;
+    bool first_found = may_find(trial) && ends(trial, ms, in_rounds(trial, SETTLED_MS)),
+         found = first_found || ends(trial, ms, until_ms);
     if (trial->ms == 0 || found)
         *losses = (trial_losses_t){0};
     if (trial->ms + ms <= in_rounds(trial, SETTLE_MS) || found || trial->impossible_ms > 0)
@@ -86,13 +101,13 @@ static void add(const trial_t *trial, trial_model_t *model, double came, double 
 void trial_count(trial_t *trial, trial_model_t *model, double came, double lost, double ms)
 {
     const trial_losses_t *now = &model->by[trial->way];
-    double until_ms = finding_ms(trial, model);
+    double until_ms = finding_ms(trial, model), most = may_find(trial) ? FINDING_MORE : LOST_MOST;
     add(trial, model, came, lost, ms, 1, until_ms);
     double margin = trial->ms < until_ms ? MARGIN + FINDING_MORE : MARGIN;
     trial->last.came += came;
     trial->last.lost += lost;
     trial->some |= surely_more(now, MARGIN, 0, SURELY);
-    trial->much |= lost > 0 && surely_more(now, LOST_MOST, 0, SURELY); /* and still does */
+    trial->much |= lost > 0 && surely_more(now, most, 0, SURELY); /* and still does */
     trial->more |= surely_more_than(now, &model->by[TRIAL_PLANNED], margin, SURELY);
 }
 
@@ -109,7 +124,7 @@ static bool holding_is_better(const trial_t *trial)
 {
     const trial_losses_t *held = &trial->all.by[TRIAL_HELD], *instead = &trial->all.by[trial->instead];
     return trial->ms < in_rounds(trial, SETTLED_MS) ? part(held) < part(instead)
-                                                    : surely_more_than(instead, held, 0, HOLD_SURELY);
+                                                    : surely_more_than(instead, held, 0, BRIEFLY_SURELY);
 }
 
 /* ---- What comes of it ---- */
@@ -179,7 +194,7 @@ static void step_planned(trial_t *trial, const trial_look_t *look)
     if (may_start && lasts(trial, 0) && is_due(trial, TRIAL_AT_ONCE))
         change(trial, TRIAL_AT_ONCE);
     else if (may_hold && !look->holds)
-        try_to_hold(trial, (FINDING_ROUNDS + LOOK_ROUNDS) * trial->round_ms);
+        try_to_hold(trial, (PLANNED_ROUNDS + LOOK_ROUNDS) * trial->round_ms);
     else if (may_hold)
         try_to_hold(trial, trial->wait_ms[TRIAL_AT_ONCE] > 0 ? in_rounds(trial, SETTLED_MS) : UNTRIED_MS);
 }
@@ -200,7 +215,9 @@ static void step_at_once(trial_t *trial, const trial_look_t *look)
     if (over)
         change(trial, TRIAL_PLANNED);
     else if (look->bunched && !look->known)
-        try_to_hold(trial, in_rounds(trial, SETTLED_MS + LOOK_LEAST_MS));
+        try_to_hold(trial, may_find(trial)
+                               ? in_rounds(trial, SETTLED_MS + LOOK_LEAST_MS)
+                               : FINDING_ROUNDS * trial->round_ms + in_rounds(trial, LOOK_LEAST_MS));
 }
 
 /* What it is better than was looked at long ago: if it is no better any more that is looked at anew, and it may be tried again at once.

@@ -307,8 +307,8 @@ Test(answers, fermata_takes_clients_apart_on_one_gpu)
 {
     static const char *const clients[] = {"closed:18,100", "closed:22,100", "closed:36,200", "closed:44,200"};
     for (unsigned i = 0; i < sizeof clients / sizeof *clients; i++) {
-        answers_t fermata = answers_of_seeds(clients[i], "one_resnet50v2", 1, "fermata", 0.05, 10),
-                  eager = answers_of_seeds(clients[i], "one_resnet50v2", 1, "eager", 0.05, 10);
+        answers_t fermata = answers_of_seeds(clients[i], "one_resnet50v2", 1, "fermata", 0.05, 15),
+                  eager = answers_of_seeds(clients[i], "one_resnet50v2", 1, "eager", 0.05, 15);
         expect_quick(clients[i], 0, &fermata, &eager, 1, 1.05);
         cr_expect_lt(1000 * fermata.lost, 3 * fermata.came, "%s: %lu of %lu lost", clients[i], fermata.lost,
                      fermata.came);
@@ -347,6 +347,19 @@ Test(answers, fermata_spreads_clients_that_wait_though_batches_are_held)
               eager = settled_answers_to("closed:6,0.1", "tight", 4, "eager", 10);
     expect_quick("closed:6,0.1", 0, &fermata, &eager, 1.15, 1);
     cr_expect_lt(fermata.lost, 5, "%lu lost, eager %lu", fermata.lost, eager.lost);
+}
+
+/* Of whom a half second, and a second, has now one round more, now one less. */
+Test(answers, fermata_takes_clients_apart_whose_rounds_fit_no_half_second)
+{
+    static const uint32_t gpus[] = {2, 4};
+    for (int i = 0; i < 2; i++) {
+        answers_t fermata = answers_of_seeds("closed:24,400", "tight", gpus[i], "fermata", 0.02, 30),
+                  eager = answers_of_seeds("closed:24,400", "tight", gpus[i], "eager", 0.02, 30);
+        expect_quick("closed:24,400", 0, &fermata, &eager, 1.1, 1.05);
+        cr_expect_lt((double)fermata.lost, 0.01 * (double)fermata.came, "%u GPUs: %lu lost", gpus[i],
+                     fermata.lost);
+    }
 }
 
 /* Who comes back once a second as well. Before they have found their places both lose most of them. */
