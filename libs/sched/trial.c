@@ -7,8 +7,8 @@ static const double ROUND_MS = 500;
 /* A round takes at most so many times as long as it is found to. */
 static const double ROUND_MOST = 1.5;
 /* So many, however long they are, clients look for their places at most where all start at once by a trial: with twenty who thinks for half
- * a second or longer had nearly found them. Fewer where nobody is held as it is planned, as cameras, which find none, lose
- * much meanwhile; they are looked at for some more. */
+ * a second or longer had nearly found them. Fewer where nobody is held as it is planned, as cameras, which find none, lose much meanwhile;
+ * they are looked at for some more. */
 static const double FINDING_ROUNDS = 60, PLANNED_ROUNDS = 20, LOOK_ROUNDS = 2;
 /* What is lost counts from so long on after a change: clients need some rounds to find their places. It is looked at for at least so long. */
 static const double SETTLE_MS = 2000, LOOK_LEAST_MS = 1000;
@@ -63,19 +63,25 @@ static bool surely_more_than(const trial_losses_t *losses, const trial_losses_t 
     return surely_more(losses, part(others) + margin, variance, surely);
 }
 
+/* Where all start at once nobody looks for a place any more from then on. */
+static double all_found_ms(const trial_t *trial)
+{
+    return FINDING_ROUNDS * trial->round_ms;
+}
+
 /* How long clients that are not held look for their places, if they may be some: what they lose by it is then forgotten. Those who lose by
  * holding as well are none. */
 static double finding_ms(const trial_t *trial, const trial_model_t *model)
 {
     if (trial->way == TRIAL_AT_ONCE && !surely_more(&model->by[TRIAL_PLANNED], LOST_MOST, 0, BRIEFLY_SURELY))
-        return FINDING_ROUNDS * trial->round_ms;
+        return all_found_ms(trial);
     return trial->way == TRIAL_PLANNED && !trial->holds ? PLANNED_ROUNDS * trial->round_ms : 0;
 }
 
 /* Some may still look for them, whatever holding lost. */
 static bool may_find(const trial_t *trial)
 {
-    return trial->way == TRIAL_AT_ONCE && trial->ms < FINDING_ROUNDS * trial->round_ms;
+    return trial->way == TRIAL_AT_ONCE && trial->ms < all_found_ms(trial);
 }
 
 static bool ends(const trial_t *trial, double ms, double until_ms)
@@ -215,9 +221,8 @@ static void step_at_once(trial_t *trial, const trial_look_t *look)
     if (over)
         change(trial, TRIAL_PLANNED);
     else if (look->bunched && !look->known)
-        try_to_hold(trial, may_find(trial)
-                               ? in_rounds(trial, SETTLED_MS + LOOK_LEAST_MS)
-                               : FINDING_ROUNDS * trial->round_ms + in_rounds(trial, LOOK_LEAST_MS));
+        try_to_hold(trial, (may_find(trial) ? in_rounds(trial, SETTLED_MS) : all_found_ms(trial)) +
+                               in_rounds(trial, LOOK_LEAST_MS));
 }
 
 /* What it is better than was looked at long ago: if it is no better any more that is looked at anew, and it may be tried again at once.
