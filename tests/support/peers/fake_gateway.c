@@ -55,6 +55,15 @@ static void gateway_answered(fake_gateway_t *g, const Control__ModelAnswer *answ
     (void)snprintf(g->answer_reason, sizeof g->answer_reason, "%s", answer->reason);
 }
 
+/* Its results are there as soon as a worker says so. */
+static void gateway_doubted(fake_gateway_t *g, uint64_t *ids, size_t count)
+{
+    Control__GatewayToScheduler frame = CONTROL__GATEWAY_TO_SCHEDULER__INIT;
+    frame.n_arrived = count;
+    frame.arrived = ids;
+    gateway_send_frame(g, &frame);
+}
+
 void gateway_ask(fake_gateway_t *g, uint64_t id, Control__ModelAction action, const char *name)
 {
     Control__ModelRequest request = CONTROL__MODEL_REQUEST__INIT, *list = &request;
@@ -84,6 +93,8 @@ static void gateway_message(rpc_stream_t *stream, void *arg, rpc_bytes_t *bytes,
     for (size_t i = 0; frame->drops && i < frame->drops->n_id && g->drop_count < FAKE_DROPS; i++)
         g->drops[g->drop_count++] =
             (drop_t){frame->drops->id[i], frame->drops->status[i], frame->drops->stage[i]};
+    if (frame->n_doubted > 0)
+        gateway_doubted(g, frame->doubted, frame->n_doubted);
     pb_arena_reset(&g->fake.arena);
 }
 

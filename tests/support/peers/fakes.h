@@ -112,6 +112,7 @@ typedef struct {
 /* Each pings the scheduler, and all have its answers: it has handled what they had sent. */
 void fakes_ping(fakes_t *fakes);
 
+/* It says at once that the results of whatever is doubted are there. */
 void gateway_init(fake_gateway_t *g, fakes_t *fakes, uint64_t instance_id);
 void gateway_connect(fake_gateway_t *g);
 /* Sends count tasks with ids from first_id on. */
