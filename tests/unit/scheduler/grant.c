@@ -247,16 +247,16 @@ Test(grant, a_worker_that_failed_once_serves_again)
     static fake_worker_t second;
     duo_add_worker(s, &second);
     second.auto_done = true;
-    gateway_send(&s->gateway, s->gateway.model_id, 1, 1, 2 * NS_PER_S);
+    gateway_send(&s->gateway, s->gateway.model_id, 1, 1, 20 * NS_PER_S);
     stage_until(&s->stage, s->worker.rows_total == 1);
     worker_done(&s->worker, s->worker.grants[0].batch_id, 0, STATUS_INTERNAL);
+    stage_until(&s->stage, worker_has_task(&second, 1));
     s->worker.auto_done = true;
     for (uint64_t id = 100; s->worker.rows_total == 1 && id < 10000; id++) {
         gateway_send(&s->gateway, s->gateway.model_id, id, 1, NS_PER_S);
         stage_pass(&s->stage, 5 * NS_PER_MS);
     }
     cr_expect_gt(s->worker.rows_total, 1);
-    cr_expect_gt(second.rows_total, 0);
     fake_kill(&second.fake);
     duo_free(s);
 }
@@ -350,15 +350,20 @@ Test(grant, a_full_table_refuses_and_recovers)
     duo_free(s);
 }
 
+/* The two may have been granted to one device, or one to each. */
 Test(grant, a_failed_device_loses_its_batches_to_the_other)
 {
     duo_t *s = begin(2);
     gateway_send(&s->gateway, s->gateway.model_id, 1, 2, 20 * NS_PER_S);
     stage_until(&s->stage, s->worker.rows_total == 2);
-    cr_expect_eq(s->worker.grants[0].device, 0);
+    uint32_t first = s->worker.grant_count, lost = 0;
+    for (uint32_t i = 0; i < first; i++)
+        lost += s->worker.grants[i].device == 0 ? s->worker.grants[i].rows : 0;
+    cr_assert_eq(s->worker.grants[0].device, 0);
     worker_tell_device(&s->worker, 0, CONTROL__DEVICE_STATUS__DEVICE_FAILED, "fell off the bus");
-    stage_until(&s->stage, s->worker.rows_total == 4);
-    cr_expect_eq(s->worker.grants[s->worker.grant_count - 1].device, 1);
+    stage_until(&s->stage, s->worker.rows_total == 2 + lost);
+    for (uint32_t i = first; i < s->worker.grant_count; i++)
+        cr_expect_eq(s->worker.grants[i].device, 1);
     worker_done(&s->worker, s->worker.grants[0].batch_id, 0, STATUS_OK); /* late: harmless */
     stage_barrier(&s->stage);
     cr_expect_eq(s->gateway.drop_count, 0);
