@@ -1,6 +1,6 @@
 /*
  * The seam between the core and the policies: one file policy_NAME.c each, ending in one table, and one line
- * in policy.c.
+ * in policy.c. What is too much for one file has others beside it (squishy.h, fermata.h).
  *
  * A policy answers one question on the fast path: the candidate of a model (which heads to give up, how large
  * a batch, when it is ready, how urgent). What it needs to know of other models or GPUs it works out in its
