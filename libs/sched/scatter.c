@@ -16,6 +16,11 @@ static const int64_t SETTLE_NS = 50000000; /* means and guards are worked out so
 static const double CHANGE_LEAST = 0.002;  /* and told if one of them differs by so much */
 static const double Z_LEAST = 1, Z_MOST = 3.1;
 static const double CLOSE_DEVIATIONS = 4;
+/* The last batches are about so many. Their mean differs by more than chance where it does by so many of its deviations, and this much. */
+static const double LAST_BATCHES = 16, LAST_ENOUGH = 10, CHANGED_SURELY = 6, CHANGED_LEAST = 0.02;
+/* When it has done so for so long it does not come and go: then so much of what came before stays, batch by batch. */
+static const int64_t CHANGED_NS = 3000000000;
+static const double CHANGED_KEPT = 0.8;
 static const double FACTOR_MOST = 64; /* of a profile: beyond, it is no profile of this model */
 
 static double mean_of(const scatter_class_t *class)
@@ -44,17 +49,22 @@ static double within(double value, double least, double most)
     return value < least ? least : value > most ? most : value;
 }
 
+static void fade(scatter_class_t *class, double keep)
+{
+    class->weight *= keep;
+    class->took *= keep;
+    class->took2 *= keep;
+    class->ran *= keep;
+    class->ran_weight *= keep;
+}
+
 /* Returns what is kept of what came before. */
 static double decay(scatter_class_t *class, int64_t now_ns)
 {
     double passed_ns = now_ns > class->last_ns ? (double)(now_ns - class->last_ns) : 0;
     double keep = fmax(MEMORY_NS / (MEMORY_NS + passed_ns), KEPT_LEAST);
     class->last_ns = now_ns > class->last_ns ? now_ns : class->last_ns;
-    class->weight *= keep;
-    class->took *= keep;
-    class->took2 *= keep;
-    class->ran *= keep;
-    class->ran_weight *= keep;
+    fade(class, keep);
     return keep;
 }
 
@@ -141,11 +151,46 @@ static bool settle(scatter_t *scatter)
     return true;
 }
 
+/* Whether batches take clearly more or less than was learned, and not only now and then. */
+static bool has_changed(scatter_t *scatter, int64_t now_ns, double longer)
+{
+    double keep = 1 - 1 / LAST_BATCHES;
+    scatter->last = scatter->last * keep + longer;
+    scatter->last2 = scatter->last2 * keep + longer * longer;
+    scatter->last_weight = scatter->last_weight * keep + 1;
+    double mean = scatter->last / scatter->last_weight, square = scatter->last2 / scatter->last_weight;
+    double doubt = sqrt(fmax(square - mean * mean, 0) / (2 * scatter->last_weight));
+    if (scatter->last_weight < LAST_ENOUGH || fabs(mean) < fmax(CHANGED_SURELY * doubt, CHANGED_LEAST))
+        scatter->changed_ns = 0;
+    else if (scatter->changed_ns == 0)
+        scatter->changed_ns = now_ns;
+    return scatter->changed_ns != 0 && now_ns - scatter->changed_ns >= CHANGED_NS;
+}
+
+/* What came of a batch that was tried though the estimate said that it would be late. */
+static void judge_try(scatter_t *scatter, const scatter_sample_t *sample)
+{
+    double guard = scatter->guards[scatter_class_of(sample->batch)];
+    bool tried = scatter->try == SCATTER_TRY_UNDER_WAY;
+    scatter->try = SCATTER_NO_TRY;
+    if (tried && (double)sample->took_ns <= (1 + guard) / 2 * (double)sample->profile_ns)
+        *scatter = (scatter_t){0};
+    else if (!tried)
+        scatter->vain = 0;
+    else if (scatter->vain < SCATTER_VAIN_MOST)
+        scatter->vain++;
+}
+
 bool scatter_note(scatter_t *scatter, int64_t now_ns, const scatter_sample_t *sample)
 {
     scatter_class_t *class = &scatter->classes[scatter_class_of(sample->batch)];
+    judge_try(scatter, sample);
     double took = believed(&scatter->all, (double)sample->took_ns / (double)sample->profile_ns);
     double ran = within((double)sample->ran_ns / (double)sample->profile_ns, 0, fmax(took, 1 / FACTOR_MOST));
+    if (has_changed(scatter, now_ns, took - mixed(class, mean_of(class), mean_of(&scatter->all)))) {
+        fade(class, CHANGED_KEPT);
+        fade(&scatter->all, CHANGED_KEPT);
+    }
     (void)add(class, now_ns, took, ran);
     double keep = add(&scatter->all, now_ns, took, ran);
     scatter->rows = scatter->rows * keep + sample->batch;
@@ -165,12 +210,16 @@ int64_t scatter_reach_ns(const scatter_t *scatter, uint32_t batch, int64_t profi
     return (int64_t)(later * (double)profile_ns);
 }
 
-bool scatter_forget_old(scatter_t *scatter, int64_t now_ns, int64_t old_ns)
+bool scatter_doubt(scatter_t *scatter, int64_t now_ns, int64_t old_ns)
 {
-    if (scatter->guard == 0 ||
-        now_ns - scatter->all.last_ns < (old_ns > SCATTER_OLD_NS ? old_ns : SCATTER_OLD_NS))
+    if (scatter->guard == 0)
+        return true;
+    int64_t last_ns = scatter->all.last_ns > scatter->tried_ns ? scatter->all.last_ns : scatter->tried_ns;
+    int64_t wait_ns = SCATTER_OLD_NS << scatter->vain;
+    if (now_ns - last_ns < (old_ns > wait_ns ? old_ns : wait_ns))
         return false;
-    *scatter = (scatter_t){0};
+    scatter->try = SCATTER_TRY_WANTED;
+    scatter->tried_ns = now_ns;
     return true;
 }
 
@@ -200,6 +249,8 @@ void scatter_change_profile(scatter_t *scatter, const profile_t *from, const pro
         if (c == 0)
             rescale(&scatter->all, factor);
     }
+    scatter->last = scatter->last2 = scatter->last_weight = 0;
+    scatter->changed_ns = 0;
     if (scatter->guard > 0)
         (void)settle(scatter);
 }

@@ -10,8 +10,15 @@
  * those rows that are held that close to their deadlines. Few are at low load: then a guard costs nothing and may
  * be exceeded often. All are in a tight model near its peak.
  *
- * Pure, O(1) per batch; what is learned halves in three seconds of work. A guard of exactly 1 means: batches take what
- * the profile says, and nothing else is looked at.
+ * Pure, O(1) per batch; what is learned halves in three seconds of work, and what came before a change that has lasted for some is given up
+ * at once. A guard of exactly 1 means: batches take what the profile says, and nothing else is looked at.
+ *
+ * Where an estimate refuses what the profile alone would serve nothing runs, and nothing is measured anew. So one batch is tried now and then:
+ *
+ *   estimate --old, and refuses--> wanted: judged by the profile alone --granted--> under way: others are judged by the estimate again
+ *      ^  ^                                                                            |         |
+ *      |  +--- it took about as long: the next one is tried after twice the time ------+         |
+ *      +------ learned anew <--- it took about what the profile says: all is forgotten ----------+
  *
  * One thread at a time; embedded in its owner, zero to start.
  */
@@ -25,8 +32,9 @@ enum { SCATTER_CLASSES = 8 };
 
 /* Of the rows of a model that are held to their deadlines and lost by that. */
 #define SCATTER_LATE_MOST 0.01
-/* An estimate that would refuse a request and is older is forgotten: where nothing runs, nothing is measured anew. */
+/* An estimate that refuses a request and is older is doubted. After each try in a row that was in vain it may be twice as old, so often. */
 #define SCATTER_OLD_NS INT64_C(1000000000)
+enum { SCATTER_VAIN_MOST = 3 };
 
 typedef struct {
     double weight; /* batches, decaying */
@@ -36,6 +44,9 @@ typedef struct {
     int64_t last_ns;
 } scatter_class_t;
 
+/* A batch that is judged by the profile alone, whatever was learned: there is none, one may be granted, or has been. */
+typedef enum { SCATTER_NO_TRY, SCATTER_TRY_WANTED, SCATTER_TRY_UNDER_WAY } scatter_try_t;
+
 typedef struct {
     scatter_class_t classes[SCATTER_CLASSES];
     scatter_class_t all; /* of any size: what a class with few batches goes by */
@@ -43,6 +54,13 @@ typedef struct {
     double mean, guard;  /* over all sizes; 0: nothing was learned */
     double means[SCATTER_CLASSES], guards[SCATTER_CLASSES];
     int64_t settled_ns; /* when these were worked out last */
+    /* Of the last batches: by how much they took longer than was learned until then, in parts of the profile; the weight is below a
+     * constant. */
+    double last, last2, last_weight;
+    int64_t changed_ns; /* since then that is more than chance; 0: it is not */
+    scatter_try_t try;
+    int64_t tried_ns; /* when it was wanted last */
+    uint32_t vain;    /* tries in a row */
 } scatter_t;
 
 typedef struct {
@@ -59,8 +77,17 @@ bool scatter_note(scatter_t *scatter, int64_t now_ns, const scatter_sample_t *sa
 /* How far beyond the mean time on the GPU a batch may well end: late starts, and four deviations. */
 int64_t scatter_reach_ns(const scatter_t *scatter, uint32_t batch, int64_t profile_ns);
 
-/* Forgets an estimate that is older than SCATTER_OLD_NS, and than old_ns; false: there is none. */
-bool scatter_forget_old(scatter_t *scatter, int64_t now_ns, int64_t old_ns);
+/* The estimate refuses what the profile alone would serve. True: a try is wanted, since it is old, and older than old_ns; or there is none. */
+bool scatter_doubt(scatter_t *scatter, int64_t now_ns, int64_t old_ns);
+
+/* A batch was granted. True: it is the one that was wanted. */
+static inline bool scatter_granted(scatter_t *scatter)
+{
+    bool wanted = scatter->try == SCATTER_TRY_WANTED;
+    if (wanted)
+        scatter->try = SCATTER_TRY_UNDER_WAY;
+    return wanted;
+}
 
 /* Another profile in place of the one that it was learned of: the times stay what they were. */
 void scatter_change_profile(scatter_t *scatter, const profile_t *from, const profile_t *to);

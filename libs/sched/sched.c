@@ -204,6 +204,7 @@ static void grant(sched_t *sched, int64_t now_ns, const match_grant_t *match)
     place(sched, now_ns, slot);
     shard->counts->stats.busy_ns += (uint64_t)(slot->beside ? alone_ns * slot->busy / SCHED_WHOLE : alone_ns);
     hand_out(sched, batch);
+    shard_end_doubt(shard);
     refresh(sched, now_ns, shard);
 }
 

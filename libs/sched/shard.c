@@ -111,13 +111,13 @@ bool shard_learn(shard_t *shard, int64_t now_ns, const shard_ran_t *ran)
         sample.took_ns = sample.ran_ns;
     int64_t reach_ns = scatter_reach_ns(shard->scatter, ran->rows, sample.profile_ns);
     sample.close = rows_close(shard, ran, end_ns + reach_ns);
-    if (!scatter_note(shard->scatter, now_ns, &sample))
+    bool doubted = shard->scatter->try == SCATTER_TRY_WANTED; /* it is not any more */
+    if (!scatter_note(shard->scatter, now_ns, &sample) && !doubted)
         return false;
     build_guard(shard);
     return true;
 }
 
-/* A lane may find that its siblings have forgotten already. */
 bool shard_doubts(shard_t *shard, int64_t now_ns, int64_t gpu_free_ns, int64_t deadline_ns)
 {
     int64_t alone_ns =
@@ -125,10 +125,16 @@ bool shard_doubts(shard_t *shard, int64_t now_ns, int64_t gpu_free_ns, int64_t d
     if (alone_ns > deadline_ns)
         return false;
     int64_t old_ns = 2 * profile_latency_ns(shard->guard, 1);
-    if (shard->scatter->guard > 0 && !scatter_forget_old(shard->scatter, now_ns, old_ns))
+    if (!scatter_doubt(shard->scatter, now_ns, old_ns))
         return false;
-    forget(shard);
+    shard->guard = shard->profile;
     return true;
+}
+
+void shard_end_doubt(shard_t *shard)
+{
+    if (shard->scatter && scatter_granted(shard->scatter))
+        shard->guard = shard->guarded;
 }
 
 status_t shard_check_profile(const profile_t *profile, err_t *err)

@@ -196,9 +196,11 @@ typedef struct {
 /* It has ended, and its tasks are still there. True: the model's candidate must be made anew. */
 bool shard_learn(shard_t *shard, int64_t now_ns, const shard_ran_t *ran);
 /* A request of this deadline is about to be given up. True: by the profile alone it could make it, and what speaks against it was
- * learned longer ago than that is believed; that is forgotten now. Only asked where guard differs from profile. */
+ * learned longer ago than that is believed; so the profile alone is the guard until shard_end_doubt(). Only asked where they differ. */
 __attribute__((cold)) bool shard_doubts(shard_t *shard, int64_t now_ns, int64_t gpu_free_ns,
                                         int64_t deadline_ns);
+/* A batch was granted, and is planned: if it is tried by the profile alone what comes next waits for what comes of it. */
+void shard_end_doubt(shard_t *shard);
 
 /* What a batch is expected to take. */
 static inline int64_t shard_expected_ns(const shard_t *shard, uint32_t batch)

@@ -293,6 +293,7 @@ static void on_grant(worker_t *worker, int64_t now_ns, const order_t *order)
                                .unsure_ns = shard_unsure_ns(shard, count)});
     worker->due_ns = order->due_ns;
     emit_grant(worker, batch, order->gpu, start_ns, finish_ns);
+    shard_end_doubt(shard);
     refresh(worker, now_ns, shard);
 }
 

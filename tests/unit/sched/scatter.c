@@ -82,7 +82,19 @@ Test(scatter, a_change_is_followed_within_ten_seconds_up_and_down)
     cr_expect_gt(guard_of(&lab), 1.68, "guard %.3f", guard_of(&lab));
     note(&lab, 400, 1, 0.02, 4);
     cr_expect_float_eq(scatter_mean(&lab.scatter, 4), 1, 0.06, "mean %.3f", scatter_mean(&lab.scatter, 4));
-    cr_expect_lt(guard_of(&lab), 1.5, "guard %.3f", guard_of(&lab));
+    cr_expect_float_eq(guard_of(&lab), 1 + 2.33 * 0.02, 0.03, "guard %.3f", guard_of(&lab));
+}
+
+/* For two seconds each: the guard is of both all the time. */
+Test(scatter, what_comes_and_goes_is_no_change)
+{
+    lab_t lab;
+    lab_start(&lab);
+    for (unsigned i = 0; i < 20; i++) {
+        note(&lab, 80, i % 2 ? 1.3 : 1, 0.02, 4);
+        if (i > 2)
+            cr_expect_gt(guard_of(&lab), 1.3, "guard %.3f", guard_of(&lab));
+    }
 }
 
 Test(scatter, one_batch_that_was_far_off_is_not_believed_and_forty_are)
@@ -141,9 +153,40 @@ Test(scatter, half_of_a_batch_time_as_deviation_is_borne)
     cr_expect(guard_of(&lab) > 1.8 && guard_of(&lab) < 3.5, "guard %.3f", guard_of(&lab));
 }
 
+/* Whether what was learned is, when nothing was measured for that long. */
+static bool is_doubted_after(lab_t *lab, int64_t ms)
+{
+    lab->now_ns += ms * MS;
+    return scatter_doubt(&lab->scatter, lab->now_ns, 0);
+}
+
+Test(scatter, tries_in_vain_become_seldom_until_others_are_measured)
+{
+    lab_t lab;
+    lab_start(&lab);
+    cr_expect_not(scatter_granted(&lab.scatter), "none is wanted");
+    note(&lab, 200, 3, 0.02, 4);
+    for (int64_t wait_ms = 1000; wait_ms <= 16000; wait_ms *= 2) {
+        cr_expect_not(is_doubted_after(&lab, (wait_ms < 8000 ? wait_ms : 8000) - 1));
+        cr_expect(is_doubted_after(&lab, 1), "%ld ms", (long)wait_ms);
+        cr_expect_not(is_doubted_after(&lab, 999), "it is wanted already");
+        cr_expect(scatter_granted(&lab.scatter));
+        cr_expect_not(scatter_granted(&lab.scatter), "it was one");
+        note(&lab, 1, 3, 0, 4);
+        cr_expect_gt(guard_of(&lab), 2.9, "it took as long");
+    }
+    cr_expect(is_doubted_after(&lab, 8000));
+    note(&lab, 1, 3, 0, 4); /* it was granted before */
+    cr_expect_not(scatter_granted(&lab.scatter), "none is wanted any more");
+    cr_expect(is_doubted_after(&lab, 1000));
+    cr_expect(scatter_granted(&lab.scatter));
+    note(&lab, 1, 1, 0, 4);
+    cr_expect_eq(guard_of(&lab), 1, "it is learned anew");
+}
+
 /* ---- The core ---- */
 
-/* Two models of b + 9 ms on a GPU each. Batches of the first take `factor` times that. */
+/* Two models of b + 9 ms and two GPUs, one for each by duo_start(). Batches of the first take `factor` times that. */
 typedef struct {
     sched_t *sched;
     int64_t now_ns, wake_ns, end_ns[2];
@@ -166,12 +209,14 @@ static void on_action(void *ctx, const sched_action_t *action)
         duo->batch_id[gpu] = action->grant.batch_id;
         duo->start_ns[gpu] = action->grant.start_ns > duo->now_ns ? action->grant.start_ns : duo->now_ns;
         duo->end_ns[gpu] = duo->start_ns[gpu] + (int64_t)(factor * (count + 9) * MS);
-        for (uint32_t i = 0; i < count; i++)
+        for (uint32_t i = 0; i < count; i++) {
+            cr_assert_geq(action->grant.tasks[i].deadline_ns, action->grant.finish_ns, "as it is planned");
             duo->late[action->model] += action->grant.tasks[i].deadline_ns < duo->end_ns[gpu];
+        }
     }
 }
 
-static void duo_start(duo_t *duo, double factor)
+static void start(duo_t *duo, double factor, const char *policy)
 {
     sched_limits_t limits = {
         .models_max = 2, .gpus_max = 2, .tasks_max = 1000, .batch_max = 64, .gpu_inflight_max = 1};
@@ -180,11 +225,16 @@ static void duo_start(duo_t *duo, double factor)
     cr_assert_eq(profile_from_line(&line, MS, 9 * MS, 64, NULL), STATUS_OK);
     duo->sched = sched_create(&limits, NULL);
     cr_assert_not_null(duo->sched);
-    cr_assert_eq(sched_set_policy(duo->sched, 0, "deferred", NULL, NULL), STATUS_OK);
+    cr_assert_eq(sched_set_policy(duo->sched, 0, policy, NULL, NULL), STATUS_OK);
     for (uint32_t m = 0; m < 2; m++) {
         cr_assert_eq(sched_add_model(duo->sched, 0, m, &line, NULL, NULL), STATUS_OK);
         cr_assert_eq(sched_add_gpu(duo->sched, 0, m, 0), STATUS_OK);
     }
+}
+
+static void duo_start(duo_t *duo, double factor)
+{
+    start(duo, factor, "deferred");
     for (uint32_t m = 0; m < 2; m++)
         cr_assert_eq(sched_allow(duo->sched, 0, m, 1 - m, false), STATUS_OK);
 }
@@ -269,6 +319,27 @@ Test(scatter, a_model_that_always_runs_ten_times_as_long_stops_nobody)
     duo_play(&duo, 45000 * (int64_t)MS, true);
     cr_expect_eq(duo.late[0] + duo.dropped[0], 0, "%u late, %u dropped", duo.late[0], duo.dropped[0]);
     sched_destroy(duo.sched);
+}
+
+/* Nor where they share their GPUs: one batch at a time is tried, more and more seldom; and every eight seconds still. */
+Test(scatter, a_model_that_always_runs_ten_times_as_long_leaves_shared_gpus_to_others)
+{
+    static const char *const policies[] = {"fermata", "eager", "deferred"};
+    for (unsigned p = 0; p < 3; p++) {
+        duo_t duo;
+        start(&duo, 10, policies[p]);
+        duo_play(&duo, 10000 * (int64_t)MS, true);
+        forget_counts(&duo);
+        duo_play(&duo, 40000 * (int64_t)MS, true);
+        cr_expect_eq(duo.late[1] + duo.dropped[1], 0, "%s: %u dropped", policies[p], duo.dropped[1]);
+        cr_expect(duo.granted[0] >= 3 && duo.granted[0] <= 40, "%s: %u", policies[p], duo.granted[0]);
+        duo.factor = 1;
+        duo_play(&duo, 50000 * (int64_t)MS, true);
+        forget_counts(&duo);
+        duo_play(&duo, 55000 * (int64_t)MS, true);
+        cr_expect_eq(duo.late[0] + duo.dropped[0], 0, "%s: %u late", policies[p], duo.late[0]);
+        sched_destroy(duo.sched);
+    }
 }
 
 /* Where nothing runs nothing is measured anew: an old estimate does not refuse anybody. */
