@@ -119,6 +119,26 @@ Test(simulation, fermata_is_flat_topped_and_load_proportional)
     world_stop(&world);
 }
 
+/* Answering early takes no more GPUs than it needs, however many there are, and the lowest. */
+Test(simulation, fermata_answers_early_on_the_lowest_gpus)
+{
+    static const double rates_rps[] = {50, 200, 800};
+    for (unsigned i = 0; i < sizeof rates_rps / sizeof *rates_rps; i++) {
+        for (uint32_t gpus = 70; gpus <= 140; gpus *= 2) {
+            world_t world;
+            world_start(&world, "zoo_1080ti", gpus, "fermata", rates_rps[i]);
+            simulation_result_t *result = world_run(&world);
+            cr_expect_eq(result->gpus_used, result->gpu_highest,
+                         "%.0f r/s on %u GPUs: %u are used, of the first %u", rates_rps[i], gpus,
+                         result->gpus_used, result->gpu_highest);
+            cr_expect_leq(result->gpus_used, 35, "%.0f r/s on %u GPUs: %u are used", rates_rps[i], gpus,
+                          result->gpus_used);
+            simulation_result_dispose(result);
+            world_stop(&world);
+        }
+    }
+}
+
 /* The same models `times` as slow and as patient. */
 static void slow_down(world_t *world, int64_t times)
 {
@@ -221,6 +241,46 @@ Test(simulation, scattered_latencies_are_learned)
         cr_expect_lt(result->worst_model_bad_rate, 0.012, "jitter %.2f: the worst model loses %.4f",
                      cases[i].jitter, result->worst_model_bad_rate);
         simulation_result_dispose(result);
+        world_stop(&world);
+    }
+}
+
+/* Of the model that most is lost of. */
+static double least_served(const simulation_result_t *result)
+{
+    double least = 1;
+    for (uint32_t m = 0; m < result->model_count; m++)
+        least = fmin(least, (double)result->models[m].good / (double)result->models[m].arrived);
+    return least;
+}
+
+/* Half the load, and a standard deviation of half of what batches take: by what is learned of that the urgent of `urgent_among_many` can
+ * never be served, so they must be tried again and again. */
+Test(simulation, latencies_however_scattered_stop_nobody)
+{
+    static const struct {
+        const char *zoo;
+        uint32_t gpus;
+        double rate_rps, served; /* of each model, at least: by eager .995, .995, .88 and .09 */
+    } cases[] = {{"three_slos", 4, 817, 0.98},
+                 {"mixed_slo", 8, 2817, 0.98},
+                 {"short_and_long", 4, 1664, 0.87},
+                 {"urgent_among_many", 14, 550, 0.04}};
+    for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
+        world_t world;
+        world_start(&world, cases[i].zoo, cases[i].gpus, "fermata", cases[i].rate_rps);
+        world.config.jitter = 0.5;
+        world.config.warmup_s = 5;
+        world.config.seconds = 20;
+        simulation_result_t *fermata = world_run(&world);
+        world.config.policy = "eager";
+        simulation_result_t *eager = world_run(&world);
+        cr_expect_gt(least_served(fermata), cases[i].served, "%s: of a model %.3f are served, by eager %.3f",
+                     cases[i].zoo, least_served(fermata), least_served(eager));
+        cr_expect_lt(fermata->bad_rate, eager->bad_rate + 0.005, "%s: %.4f are lost, by eager %.4f",
+                     cases[i].zoo, fermata->bad_rate, eager->bad_rate);
+        simulation_result_dispose(fermata);
+        simulation_result_dispose(eager);
         world_stop(&world);
     }
 }
@@ -511,20 +571,36 @@ Test(simulation, the_autoscaling_advice_follows_the_load)
     world_stop(&world);
 }
 
-static uint32_t gpus_advised(const char *params, uint32_t start_gpus)
+typedef struct {
+    uint32_t gpus;
+    double lost; /* part of the requests of the last minute */
+} advised_t;
+
+/* After two minutes. */
+static advised_t advised(const char *params, const char *arrivals, double jitter, uint32_t start_gpus)
 {
     world_t world;
+    err_t err;
     seconds_t seconds = {0};
     world_start(&world, "three_slos", 8, "fermata", 900);
+    cr_assert_eq(arrivals_parse(arrivals, &world.workload.arrivals, &err), STATUS_OK, "%s", err.text);
     world.config.params = params;
-    world.config.seconds = 120;
+    world.config.jitter = jitter;
+    world.config.warmup_s = world.config.seconds = 60;
     world.config.autoscale = &autoscale_defaults;
     world.config.start_gpus = start_gpus;
     world.config.on_second = on_second;
     world.config.ctx = &seconds;
-    simulation_result_dispose(world_run(&world));
+    simulation_result_t *result = world_run(&world);
+    advised_t found = {seconds.gpus_at[119], result->bad_rate};
+    simulation_result_dispose(result);
     world_stop(&world);
-    return seconds.gpus_at[119];
+    return found;
+}
+
+static uint32_t gpus_advised(const char *params, uint32_t start_gpus)
+{
+    return advised(params, "poisson", 0, start_gpus).gpus;
 }
 
 /* What is spent on answering early is not needed, and what keeps the GPUs busy is no more than there are. */
@@ -536,6 +612,33 @@ Test(simulation, the_autoscaling_advice_does_not_hang_on_what_idle_gpus_are_for)
     for (uint32_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         cr_expect_eq(gpus_advised("spare=latency", cases[i].from), cases[i].to, "from %u", cases[i].from);
         cr_expect_eq(gpus_advised("spare=release", cases[i].from), cases[i].to, "from %u", cases[i].from);
+    }
+}
+
+/* Nor does it with bursts and batches that scatter: by one GPU at most. */
+Test(simulation, the_autoscaling_advice_is_enough_for_bursts_whatever_idle_gpus_are_for)
+{
+    static const struct {
+        const char *arrivals;
+        double jitter;
+    } cases[] = {{"poisson", 0.05},
+                 {"mmpp:1.9,0.3", 0},
+                 {"mmpp:1.9,0.3", 0.05},
+                 {"gamma:0.1", 0.05},
+                 {"bursts:20,66,5,1", 0.05}};
+    for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *arrivals = cases[i].arrivals;
+        double jitter = cases[i].jitter;
+        for (uint32_t from = 2; from <= 8; from += 6) {
+            advised_t latency = advised("spare=latency", arrivals, jitter, from),
+                      release = advised("spare=release", arrivals, jitter, from);
+            cr_expect(latency.gpus <= release.gpus + 1 && release.gpus <= latency.gpus + 1,
+                      "%s, jitter %.2f, from %u: %u GPUs, with spare=release %u", arrivals, jitter, from,
+                      latency.gpus, release.gpus);
+            cr_expect_lt(fmax(latency.lost, release.lost), 0.01,
+                         "%s, jitter %.2f, from %u: %.4f are lost, with spare=release %.4f", arrivals, jitter,
+                         from, latency.lost, release.lost);
+        }
     }
 }
 
