@@ -58,11 +58,6 @@ typedef struct {
 enum { OVERLOAD_FAIR, OVERLOAD_TOTAL };
 enum { SPARE_LATENCY, SPARE_RELEASE };
 
-static inline double clip(double value, double least, double most)
-{
-    return value < least ? least : value > most ? most : value;
-}
-
 /* ---- Measured ---- */
 
 typedef struct {

@@ -1,5 +1,6 @@
 /* What the slow loop of the policy `fermata` measures, and what that tells of those who come. */
 #include "sched/fermata.h"
+#include "sched/within.h"
 
 #include <math.h>
 
@@ -41,7 +42,7 @@ static double bunching(const fermata_t *state, const fluid_model_t *fluid, const
 
 double fermata_overloaded(const fermata_t *state, double most)
 {
-    return clip((state->load - 1) / most, 0, 1);
+    return within((state->load - 1) / most, 0, 1);
 }
 
 /* Whether requests come as those of clients cannot that wait for their answers. */
@@ -74,7 +75,7 @@ static void set_growth(const fermata_t *state, fermata_model_t *model)
 static double rate_memory_ms(const fermata_t *state, const fermata_model_t *model)
 {
     double enough = ARRIVALS_ENOUGH * bunching(state, &model->fluid, &model->rates);
-    return state->rate_tau_ms * clip(enough / model->rates.arrivals, 1, MEMORY_MOST);
+    return state->rate_tau_ms * within(enough / model->rates.arrivals, 1, MEMORY_MOST);
 }
 
 static void measure(const fermata_t *state, const shard_t *shard, fermata_model_t *model, double dt_ms)
@@ -95,7 +96,7 @@ static void measure(const fermata_t *state, const shard_t *shard, fermata_model_
     /* from the profile itself: a fit that is too kind at large batches would ask for what cannot be */
     uint32_t most = profile_largest_batch_sloped(
         shard->profile, (int64_t)(fluid->slo * 1e6 / shard_guard_factor(shard)), shard->delays.data_ns);
-    fluid->most = clip(most, 1, shard->limit);
+    fluid->most = within(most, 1, shard->limit);
     fluid->slack = fmax(fluid->slo - fluid_length(fluid, 1) * fluid->guard, 0);
     if (model->rates.arrivals < ARRIVALS_LEAST || !(fluid->slack > 0)) /* it takes no GPU to speak of */
         fluid->rate = fluid->growth = 0;
@@ -127,7 +128,7 @@ static void count_scatter(fermata_t *state, fermata_model_t *model, uint32_t gpu
 
 double fermata_evenness(const fermata_t *state)
 {
-    return clip(1 - dispersion_of(&state->scatter) / EVEN, 0, 1);
+    return within(1 - dispersion_of(&state->scatter) / EVEN, 0, 1);
 }
 
 /* Against the rate as it was before. */

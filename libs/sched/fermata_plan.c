@@ -1,5 +1,6 @@
 /* What the policy `fermata` plans in its slow loop: how much of the idle capacity goes to starting early, and to whom. */
 #include "sched/fermata.h"
+#include "sched/within.h"
 
 #include <math.h>
 
@@ -168,7 +169,7 @@ static double spend_needed(const fermata_t *state, const fluid_models_t *models,
     double load = held->use / gpus;
     double suffers = room_blocked(models, held->slack), yields = held->use > 0 ? YIELDS / held->use : 0;
     double wait = fmin(load * load * load * load, fluid_erlang_c(gpus, held->use));
-    double by_chance = clip(1 - in_step(held->models, suffers) / dispersion_of(&state->scatter), 0, 1);
+    double by_chance = within(1 - in_step(held->models, suffers) / dispersion_of(&state->scatter), 0, 1);
     double due = wait * by_chance * helping(state) / (1 + yields * suffers * swing_bursts(&state->swing));
     double spend = fmax(state->starve, fmin(1, fmax(state->starve, 0) + due));
     double most = fmax(load, 1 / (1 + yields * fmax(suffers, BLOCKED_LEAST) * swing_lasting(&state->swing)));

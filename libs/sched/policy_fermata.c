@@ -14,6 +14,7 @@
  */
 #include "sched/fermata.h"
 #include "sched/gather.h"
+#include "sched/within.h"
 
 #include <math.h>
 
@@ -159,7 +160,7 @@ static void set_plan(const fermata_t *state, shard_t *shard, const fermata_model
     const fluid_model_t *fluid = &model->fluid;
     const rates_t *rates = &model->rates;
     double own_bad = rates->requests > 0 ? rates->dropped / rates->requests : bad;
-    double unfair = clip((own_bad - bad) / 0.01, -1, 1);
+    double unfair = within((own_bad - bad) / 0.01, -1, 1);
     double sure = fmax(fermata_evenness(state), SURE_MOST * fermata_overloaded(state, OVERLOAD_SURE));
     double kappa = surely(state->kappa, sure) * (1 - state->fairness * unfair);
     double batch = fluid_batch(fluid, common.early);
@@ -198,15 +199,15 @@ static void adapt_starve(fermata_t *state, const fermata_losses_t *losses, doubl
         hunger = state->starve > 0   ? losses->worst_other / limit - 1
                  : state->starve < 0 ? 1 - losses->worst_hurt / limit
                                      : 0;
-    hunger = clip(hunger, -1, 1);
+    hunger = within(hunger, -1, 1);
     if (state->starve < 0 || (state->starve == 0 && hunger < 0))
-        state->starve = clip(state->starve + step * hunger, -1, 0);
+        state->starve = within(state->starve + step * hunger, -1, 0);
     else if (!state->helped_early)
         state->starve = 0;
     else if (busy < state->busy_limit)
-        state->starve = clip(state->starve + step * hunger, 0, state->starve_most);
+        state->starve = within(state->starve + step * hunger, 0, state->starve_most);
     else if (state->starve <= 1)
-        state->starve = clip(state->starve + step * hunger, 0, 1);
+        state->starve = within(state->starve + step * hunger, 0, 1);
     else
         state->starve = fmax(1, state->starve - step);
 }

@@ -1,5 +1,7 @@
 #include "sched/scatter.h"
 
+#include "sched/within.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -42,11 +44,6 @@ static void rescale(scatter_class_t *class, double factor)
     class->took *= factor;
     class->took2 *= factor * factor;
     class->ran *= factor;
-}
-
-static double within(double value, double least, double most)
-{
-    return value < least ? least : value > most ? most : value;
 }
 
 static void fade(scatter_class_t *class, double keep)
@@ -110,6 +107,16 @@ static double mixed(const scatter_class_t *class, double own, double common)
     return (class->weight * own + OWN_WEIGHT * common) / (class->weight + OWN_WEIGHT);
 }
 
+static double class_took(const scatter_t *scatter, const scatter_class_t *class)
+{
+    return mixed(class, mean_of(class), mean_of(&scatter->all));
+}
+
+static double class_deviation(const scatter_t *scatter, const scatter_class_t *class)
+{
+    return sqrt(mixed(class, variance_of(class), variance_of(&scatter->all)));
+}
+
 static double ran_of(const scatter_class_t *class, double otherwise)
 {
     return class->ran_weight > 0 ? class->ran / class->ran_weight : otherwise;
@@ -136,8 +143,7 @@ static bool settle(scatter_t *scatter)
     for (uint32_t c = 0; c < SCATTER_CLASSES; c++) {
         const scatter_class_t *class = &scatter->classes[c];
         double mean = clean(mixed(class, ran_of(class, ran), ran));
-        double took = mixed(class, mean_of(class), mean_of(all));
-        double guard = clean(took + z * sqrt(mixed(class, variance_of(class), variance_of(all))));
+        double guard = clean(class_took(scatter, class) + z * class_deviation(scatter, class));
         means[c] = mean;
         guards[c] = guard > mean ? guard : mean;
         changed |= differ(means[c], scatter->means[c]) || differ(guards[c], scatter->guards[c]);
@@ -184,10 +190,11 @@ static void judge_try(scatter_t *scatter, const scatter_sample_t *sample)
 bool scatter_note(scatter_t *scatter, int64_t now_ns, const scatter_sample_t *sample)
 {
     scatter_class_t *class = &scatter->classes[scatter_class_of(sample->batch)];
+    bool doubted = scatter->try == SCATTER_TRY_WANTED;
     judge_try(scatter, sample);
     double took = believed(&scatter->all, (double)sample->took_ns / (double)sample->profile_ns);
     double ran = within((double)sample->ran_ns / (double)sample->profile_ns, 0, fmax(took, 1 / FACTOR_MOST));
-    if (has_changed(scatter, now_ns, took - mixed(class, mean_of(class), mean_of(&scatter->all)))) {
+    if (has_changed(scatter, now_ns, took - class_took(scatter, class))) {
         fade(class, CHANGED_KEPT);
         fade(&scatter->all, CHANGED_KEPT);
     }
@@ -196,17 +203,16 @@ bool scatter_note(scatter_t *scatter, int64_t now_ns, const scatter_sample_t *sa
     scatter->rows = scatter->rows * keep + sample->batch;
     scatter->close = scatter->close * keep + sample->close;
     if (scatter->guard > 0 && now_ns - scatter->settled_ns < SETTLE_NS)
-        return false;
+        return doubted;
     scatter->settled_ns = now_ns;
-    return settle(scatter);
+    return settle(scatter) || doubted;
 }
 
 int64_t scatter_reach_ns(const scatter_t *scatter, uint32_t batch, int64_t profile_ns)
 {
     const scatter_class_t *class = &scatter->classes[scatter_class_of(batch)];
-    double variance = mixed(class, variance_of(class), variance_of(&scatter->all));
-    double took = mixed(class, mean_of(class), mean_of(&scatter->all));
-    double later = fmax(took - scatter_mean(scatter, batch), 0) + CLOSE_DEVIATIONS * sqrt(variance);
+    double later = fmax(class_took(scatter, class) - scatter_mean(scatter, batch), 0) +
+                   CLOSE_DEVIATIONS * class_deviation(scatter, class);
     return (int64_t)(later * (double)profile_ns);
 }
 

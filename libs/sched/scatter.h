@@ -71,7 +71,7 @@ typedef struct {
     uint32_t close;     /* rows whose deadlines lie within scatter_reach_ns of the predicted end */
 } scatter_sample_t;
 
-/* True: means and guards have changed by more than nothing, and what was built from them is to be built again. */
+/* True: means and guards have changed by more than nothing, or are doubted no more, and what was built from them is to be built again. */
 bool scatter_note(scatter_t *scatter, int64_t now_ns, const scatter_sample_t *sample);
 
 /* How far beyond the mean time on the GPU a batch may well end: late starts, and four deviations. */

@@ -111,8 +111,7 @@ bool shard_learn(shard_t *shard, int64_t now_ns, const shard_ran_t *ran)
         sample.took_ns = sample.ran_ns;
     int64_t reach_ns = scatter_reach_ns(shard->scatter, ran->rows, sample.profile_ns);
     sample.close = rows_close(shard, ran, end_ns + reach_ns);
-    bool doubted = shard->scatter->try == SCATTER_TRY_WANTED; /* it is not any more */
-    if (!scatter_note(shard->scatter, now_ns, &sample) && !doubted)
+    if (!scatter_note(shard->scatter, now_ns, &sample))
         return false;
     build_guard(shard);
     return true;

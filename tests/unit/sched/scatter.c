@@ -178,6 +178,11 @@ Test(scatter, tries_in_vain_become_seldom_until_others_are_measured)
     cr_expect(is_doubted_after(&lab, 8000));
     note(&lab, 1, 3, 0, 4); /* it was granted before */
     cr_expect_not(scatter_granted(&lab.scatter), "none is wanted any more");
+    lab.scatter.try = SCATTER_TRY_WANTED;
+    const scatter_sample_t same = {
+        .batch = 4, .profile_ns = MS, .took_ns = 3 * MS, .ran_ns = 3 * MS, .close = 4};
+    cr_expect(scatter_note(&lab.scatter, lab.now_ns, &same),
+              "what is the guard meanwhile is to be built again");
     cr_expect(is_doubted_after(&lab, 1000));
     cr_expect(scatter_granted(&lab.scatter));
     note(&lab, 1, 1, 0, 4);

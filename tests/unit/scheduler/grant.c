@@ -257,6 +257,7 @@ Test(grant, a_worker_that_failed_once_serves_again)
         stage_pass(&s->stage, 5 * NS_PER_MS);
     }
     cr_expect_gt(s->worker.rows_total, 1);
+    cr_expect_gt(second.rows_total, 0);
     fake_kill(&second.fake);
     duo_free(s);
 }
