@@ -17,24 +17,33 @@ static int64_t shortest_slo_ns(const models_t *models, const subcluster_t *sub)
     return shortest_ns;
 }
 
-/* Of the workers that have a device in a sub-cluster. */
-static int64_t slowest_way_ns(const subcluster_t *sub)
+static int64_t larger(int64_t a, int64_t b)
 {
-    int64_t slowest_ns = 0;
+    return a > b ? a : b;
+}
+
+/* Of the workers that have a device in a sub-cluster; 0: there is none. */
+static delay_bounds_t slowest_way(const subcluster_t *sub)
+{
+    delay_bounds_t slowest = {0};
     for (uint32_t gpu = 0; gpu < sub->devices_max; gpu++) {
         const device_t *device = sub->devices[gpu];
-        if (device && !device->worker->peer.closing && device->worker->peer.delay_ns > slowest_ns)
-            slowest_ns = device->worker->peer.delay_ns;
+        if (!device || device->worker->peer.closing)
+            continue;
+        const delay_bounds_t *way = &device->worker->peer.delay;
+        slowest.most_ns = larger(slowest.most_ns, way->most_ns);
+        slowest.many_ns = larger(slowest.many_ns, way->many_ns);
     }
-    return slowest_ns;
+    return slowest;
 }
 
 static void update_delays(const control_t *c, subcluster_t *sub)
 {
-    int64_t now_ns = c->turn.now_ns, initial_ns = c->turn.options.initial_delay_ns,
-            ctrl_ns = slowest_way_ns(sub);
-    subcluster_update_delays(sub, now_ns, ctrl_ns > 0 ? ctrl_ns : initial_ns,
-                             delay_bound_ns(&c->lateness, now_ns, initial_ns),
+    int64_t now_ns = c->turn.now_ns, initial_ns = c->turn.options.initial_delay_ns;
+    delay_bounds_t ctrl = slowest_way(sub);
+    if (ctrl.most_ns == 0)
+        ctrl = (delay_bounds_t){initial_ns, initial_ns};
+    subcluster_update_delays(sub, now_ns, ctrl, delay_bound_ns(&c->lateness, now_ns, initial_ns),
                              shortest_slo_ns(&c->models, sub), initial_ns);
 }
 

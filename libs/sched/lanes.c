@@ -87,10 +87,10 @@ bool policy_open_lane(policy_t *policy, uint32_t model, uint32_t gpu, uint32_t b
     lane->present = true;
     lane->model = model;
     lane->limit = owner->limit;
-    lane->delays = owner->delays;
     lane->opts = owner->opts;
     shard_place(lane, owner->profile, owner->guarded, owner->scatter);
     lane->guard = owner->guard;
+    shard_set_delays(lane, &owner->measured);
     lane->counts = &owner->own;
     lane->plan = (shard_plan_t){0};
     lane->lane = (shard_lane_t){

@@ -70,7 +70,7 @@ status_t sched_add_model(sched_t *sched, int64_t now_ns, uint32_t model, const p
     shard_t *shard = &sched->shards[model];
     shard->present = true;
     sched->profiles[model] = *profile;
-    shard->delays = sched->delays;
+    shard_set_delays(shard, &sched->delays);
     shard_set_up(shard, opts, sched->limits.batch_max);
     sched->latest[model] = 0;
     memset(sched->policy.model_state + (size_t)model * sched->policy.ops->model_bytes, 0,
@@ -268,7 +268,7 @@ void sched_set_delays(sched_t *sched, int64_t now_ns, const sched_delays_t *dela
     (void)now_ns;
     sched->delays = *delays;
     for (uint32_t m = 0; m < sched->shards_max; m++)
-        sched->shards[m].delays = *delays;
+        shard_set_delays(&sched->shards[m], delays);
     core_mark_all_dirty(sched);
 }
 

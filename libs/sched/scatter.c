@@ -1,5 +1,6 @@
 #include "sched/scatter.h"
 
+#include "sched/sched.h"
 #include "sched/within.h"
 
 #include <math.h>
@@ -94,11 +95,23 @@ static double normal_above(double p)
     return t - (2.30753 + 0.27061 * t) / (1 + 0.99229 * t + 0.04481 * t * t);
 }
 
-static double deviations(const scatter_t *scatter)
+/* Of those that are close to their deadlines. */
+static double late_most(const scatter_t *scatter)
 {
     double close = scatter->rows > 0 ? scatter->close / scatter->rows : 1;
-    double late = SCATTER_LATE_MOST / fmax(close, SCATTER_LATE_MOST);
+    return SCATTER_LATE_MOST / fmax(close, SCATTER_LATE_MOST);
+}
+
+static double deviations(double late)
+{
     return late < 0.5 ? within(normal_above(late), Z_LEAST, Z_MOST) : Z_LEAST;
+}
+
+/* From 1, where as few may be late as delays are longer than most, to 0, where as many may be as are longer than many. */
+static double rare_of(double late)
+{
+    double least = 1 - SCHED_DELAYS_MOST, most = 1 - SCHED_DELAYS_MANY;
+    return within(log(most / late) / log(most / least), 0, 1);
 }
 
 /* A class with few batches of its own goes by those of any size. */
@@ -137,8 +150,9 @@ static bool differ(double a, double b)
 static bool settle(scatter_t *scatter)
 {
     const scatter_class_t *all = &scatter->all;
-    double z = deviations(scatter), ran = ran_of(all, 1);
+    double late = late_most(scatter), z = deviations(late), ran = ran_of(all, 1);
     double means[SCATTER_CLASSES], guards[SCATTER_CLASSES];
+    scatter->rare = rare_of(late);
     bool changed = scatter->guard == 0;
     for (uint32_t c = 0; c < SCATTER_CLASSES; c++) {
         const scatter_class_t *class = &scatter->classes[c];

@@ -8,7 +8,8 @@
  * A batch that is planned to end exactly at its deadline is late half of the time, so z is as far out as the part of a
  * model's requests that may be late at all: SCATTER_LATE_MOST (Symphony's goodput lets a model lose 1 %), shared out over
  * those rows that are held that close to their deadlines. Few are at low load: then a guard costs nothing and may
- * be exceeded often. All are in a tight model near its peak.
+ * be exceeded often. All are in a tight model near its peak. Of the delays before a batch as many are counted on (scatter_rare); a start
+ * later than that is in what is learned.
  *
  * Pure, O(1) per batch; what is learned halves in three seconds of work, and what came before a change that has lasted for some is given up
  * at once. A guard of exactly 1 means: batches take what the profile says, and nothing else is looked at.
@@ -52,6 +53,7 @@ typedef struct {
     scatter_class_t all; /* of any size: what a class with few batches goes by */
     double rows, close;  /* decaying: rows, and those whose deadlines lay close to the predicted end */
     double mean, guard;  /* over all sizes; 0: nothing was learned */
+    double rare;         /* see scatter_rare */
     double means[SCATTER_CLASSES], guards[SCATTER_CLASSES];
     int64_t settled_ns; /* when these were worked out last */
     /* Of the last batches: by how much they took longer than was learned until then, in parts of the profile; the weight is below a
@@ -96,6 +98,13 @@ static inline uint32_t scatter_class_of(uint32_t batch)
 {
     uint32_t class = 31 - (uint32_t)__builtin_clz(batch | 1);
     return class < SCATTER_CLASSES - 1 ? class : SCATTER_CLASSES - 1;
+}
+
+/* How much is counted on of what only few delays need (sched_delays_t): all of it where those held to their deadlines may hardly be late, or
+ * nothing was learned; nothing where many may. How late batches begin is then in what is learned. */
+static inline double scatter_rare(const scatter_t *scatter)
+{
+    return scatter->guard > 0 ? scatter->rare : 1;
 }
 
 /* What a batch takes in the mean, in parts of its profile. */

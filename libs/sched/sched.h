@@ -135,12 +135,19 @@ typedef struct {
     double rate_hint; /* requests/s expected, before anything was measured (policy `nexus`) */
 } sched_model_opts_t;
 
-/* Upper bounds of the way scheduler -> worker (ctrl) and of fetching one input (data), as measured by the
- * caller. A batch of b is granted ctrl_ns + fixed_ns + b·data_ns before it is to start. */
+/* Of the delays so large a part takes no longer than what is counted on: where a late batch costs most, and least. */
+#define SCHED_DELAYS_MOST 0.99
+#define SCHED_DELAYS_MANY 0.84
+
+/* Upper bounds of the way scheduler -> worker (ctrl) and of fetching one input (data), as measured by the caller: SCHED_DELAYS_MOST of
+ * them take no longer. A batch of b is granted ctrl_ns + fixed_ns + b·data_ns before it is to start; or less for a model that loses
+ * little by late ones, whose scatter then tells how late its batches begin (sched/scatter.h). */
 typedef struct {
     int64_t ctrl_ns;
     int64_t fixed_ns;
     int64_t data_ns;
+    /* Of these two, so much is there for those beyond SCHED_DELAYS_MANY only. 0: they do not scatter, or nobody knows. */
+    int64_t ctrl_rare_ns, fixed_rare_ns;
     /* How late sched_run may come after the wake_at it asked for (timers, a busy host). A batch is ready this much
      * before its last moment, so that lateness costs a little batching and never the deadline. 0 in simulations. */
     int64_t wake_ns;

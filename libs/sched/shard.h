@@ -105,7 +105,8 @@ typedef struct {
     uint32_t limit; /* no batch is larger */
     candidate_t candidate;
     shard_plan_t plan;
-    sched_delays_t delays;
+    sched_delays_t delays;   /* that are counted on, of those */
+    sched_delays_t measured; /* that the caller knows */
     sched_model_opts_t opts;
     sched_inside_t inside;    /* of a model, not of a lane */
     const profile_t *profile; /* what batches were measured to take */
@@ -128,6 +129,8 @@ void shard_place(shard_t *shard, const profile_t *profile, profile_t *guarded, s
 status_t shard_check_profile(const profile_t *profile, err_t *err);
 /* A model begins here: nothing is planned, counted or offered. Its profile and queue are there already. */
 void shard_set_up(shard_t *shard, const sched_model_opts_t *opts, uint32_t batch_max);
+/* Before it is set up too. */
+void shard_set_delays(shard_t *shard, const sched_delays_t *delays);
 /* In place of the one that it has; what was learned of that stays if they differ by little. */
 void shard_set_profile(shard_t *shard, profile_t *own, const profile_t *profile);
 /* Another shard judges for this model from now on, or this one does with what the other has learned: they share the place of it,

@@ -72,7 +72,7 @@ static status_t create_worker(shards_t *shards, uint32_t index, err_t *err)
     for (uint32_t m = 0; m < limits->models_max; m++) {
         shard_init(&worker->models[m], &worker->pool, m);
         shard_place(&worker->models[m], &shards->profiles[m], &shards->guarded[m], &shards->scatter[m]);
-        worker->models[m].delays = options->delays;
+        shard_set_delays(&worker->models[m], &options->delays);
     }
     status_t status = heap_init(&worker->expiry, limits->models_max, err);
     if (status == STATUS_OK)
@@ -171,7 +171,7 @@ static status_t create_planner(shards_t *shards, const policy_ops_t *ops, const 
     for (uint32_t m = 0; m < limits->models_max; m++) {
         shard_init(&planner->view[m], NULL, m);
         shard_place(&planner->view[m], &shards->profiles[m], NULL, NULL);
-        planner->view[m].delays = shards->options.delays;
+        shard_set_delays(&planner->view[m], &shards->options.delays);
     }
     policy_start(&planner->policy, ops, values);
     atomic_init(&planner->needed, NEEDED_WHOLE);

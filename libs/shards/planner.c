@@ -156,7 +156,7 @@ static void take_delays(planner_t *planner)
     if (!shards_take_delays(planner->shards, &planner->delays_taken, &delays))
         return;
     for (uint32_t m = 0; m < planner->policy.models_max; m++)
-        planner->view[m].delays = delays;
+        shard_set_delays(&planner->view[m], &delays);
 }
 
 bool planner_turn(planner_t *planner, int64_t now_ns)

@@ -466,7 +466,7 @@ static bool take_delays(worker_t *worker)
     if (!shards_take_delays(worker->shards, &worker->delays_taken, &delays))
         return false;
     for (uint32_t m = 0; m < worker->shards->options.limits.models_max; m++) {
-        worker->models[m].delays = delays;
+        shard_set_delays(&worker->models[m], &delays);
         if (worker->models[m].present)
             worker_mark_dirty(worker, m);
     }

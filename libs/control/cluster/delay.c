@@ -68,32 +68,39 @@ static int64_t newest_ns(const delay_window_t *window)
     return window->seen_ns[(window->next + DELAY_WINDOW - 1) % DELAY_WINDOW];
 }
 
-/* With few samples the 99th percentile is the largest of them, which is an accident as a rule (a page fault, a
+/* With few samples a high percentile is the largest of them, which is an accident as a rule (a page fault, a
  * process that starts): from the eighth on, one of them does not count. */
-static double high_quantile(const delay_window_t *window)
+static double high_quantile(const delay_window_t *window, double q)
 {
     enum { ENOUGH = 8 };
     double all_but_one = ((double)window->count - 2) / (double)window->count;
-    return window->count >= ENOUGH && all_but_one < 0.99 ? all_but_one : 0.99;
+    return window->count >= ENOUGH && all_but_one < q ? all_but_one : q;
+}
+
+static int64_t larger(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
 }
 
 static int64_t limited(int64_t value_ns)
 {
-    if (value_ns < DELAY_LEAST_NS)
-        return DELAY_LEAST_NS;
+    value_ns = larger(value_ns, DELAY_LEAST_NS);
     return value_ns < DELAY_MOST_NS ? value_ns : DELAY_MOST_NS;
 }
 
-int64_t delay_bound_ns(const delay_window_t *window, int64_t now_ns, int64_t fallback_ns)
+delay_bounds_t delay_bounds(const delay_window_t *window, int64_t now_ns, int64_t fallback_ns)
 {
     if (window->count == 0)
-        return limited(fallback_ns);
+        return (delay_bounds_t){limited(fallback_ns), limited(fallback_ns)};
     int64_t usual_ns = delay_quantile_ns(window, 0.5, 0);
     int64_t values[DELAY_WINDOW];
     for (uint32_t i = 0; i < window->count; i++)
         values[i] = faded(window->samples_ns[i], usual_ns, now_ns - window->seen_ns[i] - DELAY_FRESH_NS);
-    int64_t bound_ns = quantile(values, window->count, high_quantile(window));
-    return limited(faded(bound_ns, fallback_ns, now_ns - newest_ns(window) - DELAY_OLD_NS));
+    int64_t old_ns = now_ns - newest_ns(window) - DELAY_OLD_NS;
+    int64_t most_ns = quantile(values, window->count, high_quantile(window, SCHED_DELAYS_MOST)),
+            many_ns = quantile(values, window->count, high_quantile(window, SCHED_DELAYS_MANY));
+    return (delay_bounds_t){limited(faded(most_ns, fallback_ns, old_ns)),
+                            limited(faded(many_ns, fallback_ns, old_ns))};
 }
 
 static uint32_t class_of(uint32_t batch)
@@ -115,30 +122,30 @@ void fetch_delay_add(fetch_delay_t *delay, int64_t now_ns, uint32_t batch, int64
 
 /* The slope is that between the smallest and the largest size seen; the line is then lifted over all others. A bump in
  * one class thus raises the fixed part and is not multiplied by the batch size. */
-void fetch_delay_bound(const fetch_delay_t *delay, int64_t now_ns, int64_t fallback_ns, int64_t *fixed_ns,
-                       int64_t *per_task_ns)
+fetch_bounds_t fetch_delay_bounds(const fetch_delay_t *delay, int64_t now_ns, int64_t fallback_ns)
 {
-    int64_t bounds_ns[DELAY_CLASSES];
+    delay_bounds_t bounds[DELAY_CLASSES];
     int smallest = -1, largest = -1;
     for (int c = 0; c < DELAY_CLASSES; c++) {
         if (delay->classes[c].count == 0)
             continue;
-        bounds_ns[c] = delay_bound_ns(&delay->classes[c], now_ns, fallback_ns);
+        bounds[c] = delay_bounds(&delay->classes[c], now_ns, fallback_ns);
         smallest = smallest < 0 ? c : smallest;
         largest = c;
     }
-    *per_task_ns = 0;
-    *fixed_ns = smallest < 0 ? limited(fallback_ns) : DELAY_LEAST_NS;
     if (smallest < 0)
-        return;
-    double rise_ns = (double)(bounds_ns[largest] - bounds_ns[smallest]);
+        return (fetch_bounds_t){.fixed = {limited(fallback_ns), limited(fallback_ns)}};
+    fetch_bounds_t fetch = {.fixed = {DELAY_LEAST_NS, DELAY_LEAST_NS}};
+    double rise_ns = (double)(bounds[largest].most_ns - bounds[smallest].most_ns);
     double run = delay->mean_batch[largest] - delay->mean_batch[smallest];
     if (rise_ns > 0 && run > 0)
-        *per_task_ns = (int64_t)(rise_ns / run);
+        fetch.per_task_ns = (int64_t)(rise_ns / run);
     for (int c = smallest; c <= largest; c++) {
         if (delay->classes[c].count == 0)
             continue;
-        int64_t offset_ns = bounds_ns[c] - (int64_t)((double)*per_task_ns * delay->mean_batch[c]);
-        *fixed_ns = offset_ns > *fixed_ns ? offset_ns : *fixed_ns;
+        int64_t tasks_ns = (int64_t)((double)fetch.per_task_ns * delay->mean_batch[c]);
+        fetch.fixed.most_ns = larger(fetch.fixed.most_ns, bounds[c].most_ns - tasks_ns);
+        fetch.fixed.many_ns = larger(fetch.fixed.many_ns, bounds[c].many_ns - tasks_ns);
     }
+    return fetch;
 }

@@ -1,7 +1,7 @@
 /*
- * Upper bounds of delays, from what was observed: the 99th percentile of the last 256 samples of each kind, within
- * sane limits. Never a configured network delay (DESIGN.md 2.3); the initial value only counts until the first
- * samples are there.
+ * Upper bounds of delays, from what was observed: the 99th percentile of the last 256 samples of each kind, and the 84th for models
+ * that lose little by what comes later (sched_delays_t), within sane limits. Never a configured network delay (DESIGN.md 2.3);
+ * the initial value only counts until the first samples are there.
  *
  * A bound heals with time. By how much a sample lies above the usual (the window's median) halves with every DELAY_HALF_NS
  * of its age beyond DELAY_FRESH_NS: what a host did that stood still for a moment is believed for about as long, whether or not anything new was
@@ -11,7 +11,7 @@
 #ifndef CONTROL_CLUSTER_DELAY_H
 #define CONTROL_CLUSTER_DELAY_H
 
-#include <stdint.h>
+#include "sched/sched.h"
 
 /* Window of a percentile: one outlier in a hundred is what a bound should not chase. */
 enum { DELAY_WINDOW = 256, DELAY_CLASSES = 12 };
@@ -38,8 +38,18 @@ void delay_add(delay_window_t *window, int64_t now_ns, int64_t sample_ns);
  * for hot paths; nor are the bounds. */
 int64_t delay_quantile_ns(const delay_window_t *window, double q, int64_t fallback_ns);
 
-/* quantile 0.99 (of few samples: all but the largest) of the samples as old as they are now, within the limits. */
-int64_t delay_bound_ns(const delay_window_t *window, int64_t now_ns, int64_t fallback_ns);
+/* What SCHED_DELAYS_MOST, and SCHED_DELAYS_MANY, of them keep. */
+typedef struct {
+    int64_t most_ns, many_ns;
+} delay_bounds_t;
+
+/* These quantiles (of few samples: all but the largest, or fewer) of the samples as old as they are now, within the limits. */
+delay_bounds_t delay_bounds(const delay_window_t *window, int64_t now_ns, int64_t fallback_ns);
+
+static inline int64_t delay_bound_ns(const delay_window_t *window, int64_t now_ns, int64_t fallback_ns)
+{
+    return delay_bounds(window, now_ns, fallback_ns).most_ns;
+}
 
 /* Fetching the inputs of a batch of b: fixed + b * per_task, an upper bound for every size seen. Sizes are kept apart
  * in powers of two, since a mixture of sizes would hide what one more input costs. */
@@ -48,8 +58,12 @@ typedef struct {
     double mean_batch[DELAY_CLASSES];
 } fetch_delay_t;
 
+typedef struct {
+    delay_bounds_t fixed;
+    int64_t per_task_ns; /* in either */
+} fetch_bounds_t;
+
 void fetch_delay_add(fetch_delay_t *delay, int64_t now_ns, uint32_t batch, int64_t fetch_ns);
-void fetch_delay_bound(const fetch_delay_t *delay, int64_t now_ns, int64_t fallback_ns, int64_t *fixed_ns,
-                       int64_t *per_task_ns);
+fetch_bounds_t fetch_delay_bounds(const fetch_delay_t *delay, int64_t now_ns, int64_t fallback_ns);
 
 #endif

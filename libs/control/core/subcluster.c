@@ -333,25 +333,27 @@ static int64_t at_most(int64_t value_ns, int64_t most_ns)
 
 /* What goes before a batch takes at most a quarter of the shortest SLO: on a host so bad that more was measured it is
  * better to try than to refuse everything, and only what is tried brings new measurements. */
-static void limit_lead(sched_delays_t *delays, int64_t shortest_slo_ns)
+static sched_delays_t lead_of(delay_bounds_t ctrl, const fetch_bounds_t *fetch, int64_t shortest_slo_ns)
 {
     enum { LEAD_SHARE = 4, LEAD_PARTS = 3, LEAD_BATCH = 32 };
     int64_t most_ns = shortest_slo_ns / (LEAD_SHARE * LEAD_PARTS);
-    delays->ctrl_ns = at_most(delays->ctrl_ns, most_ns);
-    delays->fixed_ns = at_most(delays->fixed_ns, most_ns);
-    delays->data_ns = at_most(delays->data_ns, most_ns / LEAD_BATCH);
+    sched_delays_t lead = {.ctrl_ns = at_most(ctrl.most_ns, most_ns),
+                           .fixed_ns = at_most(fetch->fixed.most_ns, most_ns),
+                           .data_ns = at_most(fetch->per_task_ns, most_ns / LEAD_BATCH)};
+    lead.ctrl_rare_ns = lead.ctrl_ns - at_most(ctrl.many_ns, most_ns);
+    lead.fixed_rare_ns = lead.fixed_ns - at_most(fetch->fixed.many_ns, most_ns);
+    return lead;
 }
 
 /* A decision later than its bound can lose requests whose model gains little by batching, where an earlier one only costs
  * a few in a batch, and of a hundred or fewer samples the next one is the largest too often. */
 enum { WAKE_SAFETY = 2 };
 
-void subcluster_update_delays(subcluster_t *sub, int64_t now_ns, int64_t ctrl_ns, int64_t wake_ns,
+void subcluster_update_delays(subcluster_t *sub, int64_t now_ns, delay_bounds_t ctrl, int64_t wake_ns,
                               int64_t shortest_slo_ns, int64_t fallback_ns)
 {
-    sched_delays_t delays = {.ctrl_ns = ctrl_ns};
-    fetch_delay_bound(&sub->delays.fetch, now_ns, fallback_ns, &delays.fixed_ns, &delays.data_ns);
-    limit_lead(&delays, shortest_slo_ns);
+    fetch_bounds_t fetch = fetch_delay_bounds(&sub->delays.fetch, now_ns, fallback_ns);
+    sched_delays_t delays = lead_of(ctrl, &fetch, shortest_slo_ns);
     delays.wake_ns =
         WAKE_SAFETY *
         (sub->core->ops->threads ? delay_bound_ns(&sub->delays.lateness, now_ns, fallback_ns) : wake_ns);

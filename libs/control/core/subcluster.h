@@ -165,9 +165,9 @@ void subcluster_note_busy(subcluster_t *subcluster, int64_t device_ns);
 
 /* ---- Delays ---- */
 
-/* Makes the bounds anew from what was measured, and has the core plan with them. ctrl_ns: the slowest way to one of its
+/* Makes the bounds anew from what was measured, and has the core plan with them. ctrl: the slowest way to one of its
  * workers; wake_ns: how late the loop's timers come; shortest_slo_ns: of its models, INT64_MAX without any. */
-void subcluster_update_delays(subcluster_t *subcluster, int64_t now_ns, int64_t ctrl_ns, int64_t wake_ns,
+void subcluster_update_delays(subcluster_t *subcluster, int64_t now_ns, delay_bounds_t ctrl, int64_t wake_ns,
                               int64_t shortest_slo_ns, int64_t fallback_ns);
 
 /* ---- Size (Symphony §3.5) ---- */

@@ -193,7 +193,7 @@ bool peer_join(peers_t *peers, peer_t *peer, const Control__Hello *hello, void *
     peer->version = hello->max_version < CONTROL_VERSION_MAX ? hello->max_version : CONTROL_VERSION_MAX;
     (void)snprintf(peer->name, sizeof peer->name, "%s", hello->name[0] != '\0' ? hello->name : kind);
     peer->joined = true;
-    peer->delay_ns = delay_bound_ns(&peer->rtt, peer->turn->now_ns, peer->turn->options.initial_delay_ns);
+    peer->delay = delay_bounds(&peer->rtt, peer->turn->now_ns, peer->turn->options.initial_delay_ns);
     peer->has_ping = true;
     note_info(peer->turn, "peer_joined", LOG_STR("kind", kind), LOG_STR("name", peer->name),
               LOG_U64("index", index), LOG_STR("address", peer->address), LOG_U64("version", peer->version));
@@ -296,7 +296,7 @@ static void tick_peer(peer_t *peer, int64_t now_ns, int64_t stood_ns)
         peer_cancel(peer);
         return;
     }
-    peer->delay_ns = delay_bound_ns(&peer->rtt, now_ns, o->initial_delay_ns);
+    peer->delay = delay_bounds(&peer->rtt, now_ns, o->initial_delay_ns);
     peer->has_ping = true;
 }
 

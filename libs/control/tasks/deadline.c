@@ -93,7 +93,7 @@ int64_t deadline_hold_ns(const task_t *task, const model_t *model, const subclus
     int64_t left_ns = task->trial ? ALONE_SHARE * deadline_alone_ns(task, model) : task->answer_ns - now_ns;
     if (left_ns > most_ns)
         left_ns = most_ns;
-    int64_t reserve_ns = home->delays.push_bound_ns + task->gateway->peer.delay_ns;
+    int64_t reserve_ns = home->delays.push_bound_ns + task->gateway->peer.delay.most_ns;
     int64_t budget_ns = smaller(task->answer_ns - task->arrival_ns, most_ns);
     int64_t reserve_most_ns = budget_ns > 0 ? budget_ns / RESERVE_SHARE : 0;
     return now_ns + left_ns - smaller(reserve_ns, reserve_most_ns);

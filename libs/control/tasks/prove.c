@@ -18,7 +18,7 @@ static const uint64_t NOBODY = 0; /* in place of a worker process */
 static int64_t due_ns(const tasks_t *tasks, const task_t *task, const model_t *model)
 {
     const subcluster_t *home = model->home;
-    int64_t due_ns = tasks->turn->now_ns + PATIENCE_NS + 2 * task->gateway->peer.delay_ns +
+    int64_t due_ns = tasks->turn->now_ns + PATIENCE_NS + 2 * task->gateway->peer.delay.most_ns +
                      (home ? home->delays.push_bound_ns : 0);
     bool in_time =
         home && !deadline_infeasible(home, deadline_alone_ns(task, model), task->answer_ns - due_ns);

@@ -43,7 +43,7 @@ static void fill_task(task_t *task, model_t *model, const Control__TaskBatch *t,
     task->offset_bytes = t->offset_bytes[i];
     task->len_bytes = t->len_bytes[i];
     task->arrival_ns = now_ns;
-    task->answer_ns = now_ns - gateway->peer.delay_ns + clamp_budget(gateway, t->budget_ns[i]);
+    task->answer_ns = now_ns - gateway->peer.delay.most_ns + clamp_budget(gateway, t->budget_ns[i]);
 }
 
 /* One message of tasks. */

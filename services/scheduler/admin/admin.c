@@ -45,7 +45,7 @@ static bool add_gateways(scheduler_t *s, Admin__GetStateResponse *response)
         state->index = i;
         state->name = gateway->peer.name;
         state->data_address = gateway->data_address;
-        state->delay_ns = gateway->peer.delay_ns;
+        state->delay_ns = gateway->peer.delay.most_ns;
         state->tasks = gateway->tasks_total;
     }
     return response->gateways;
@@ -82,7 +82,7 @@ static bool add_workers(scheduler_t *s, Admin__GetStateResponse *response)
         state->index = i;
         state->name = worker->peer.name;
         state->draining = worker->draining;
-        state->delay_ns = worker->peer.delay_ns;
+        state->delay_ns = worker->peer.delay.most_ns;
         state->batches = worker->batches_total;
         state->data_tcp = worker->data_tcp;
         state->data_shm = worker->data_shm;

@@ -35,7 +35,7 @@ static void put_peer(strbuf_t *out, const peer_t *peer)
     strbuf_printf(out, "\"index\":%" PRIu32 ",", peer->index);
     put_text(out, "name", peer->name);
     put_text(out, "address", peer->address);
-    strbuf_printf(out, "\"delay_us\":%.1f,", (double)peer->delay_ns / 1e3);
+    strbuf_printf(out, "\"delay_us\":%.1f,", (double)peer->delay.most_ns / 1e3);
 }
 
 static void put_gateways(const control_t *c, strbuf_t *out)
@@ -166,12 +166,14 @@ static void put_subcluster(const subcluster_t *sub, strbuf_t *out)
         out, "\"requests\":%" PRIu64 ",\"bad\":%" PRIu64 ",\"bad_rate\":%.4f,\"busy_fraction\":%.4f,",
         sub->sums.requests, sub->sums.bad, sub->autoscale.state.bad_rate, sub->autoscale.busy_fraction);
     strbuf_printf(out, "\"refused_part\":%.4f,", sub->shed.part);
-    strbuf_printf(out,
-                  "\"delays_us\":{\"ctrl\":%.1f,\"fetch_fixed\":%.1f,\"fetch_per_task\":%.2f,\"push\":%.1f,"
-                  "\"wake\":%.1f}}",
-                  (double)delays->sched.ctrl_ns / 1e3, (double)delays->sched.fixed_ns / 1e3,
-                  (double)delays->sched.data_ns / 1e3, (double)delays->push_bound_ns / 1e3,
-                  (double)delays->sched.wake_ns / 1e3);
+    strbuf_printf(
+        out,
+        "\"delays_us\":{\"ctrl\":%.1f,\"ctrl_rare\":%.1f,\"fetch_fixed\":%.1f,\"fetch_fixed_rare\":%.1f,"
+        "\"fetch_per_task\":%.2f,\"push\":%.1f,\"wake\":%.1f}}",
+        (double)delays->sched.ctrl_ns / 1e3, (double)delays->sched.ctrl_rare_ns / 1e3,
+        (double)delays->sched.fixed_ns / 1e3, (double)delays->sched.fixed_rare_ns / 1e3,
+        (double)delays->sched.data_ns / 1e3, (double)delays->push_bound_ns / 1e3,
+        (double)delays->sched.wake_ns / 1e3);
 }
 
 static void put_subclusters(const control_t *c, strbuf_t *out)

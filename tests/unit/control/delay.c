@@ -95,6 +95,23 @@ Test(delay, one_outlier_in_256_is_not_chased)
     cr_expect_eq(delay_bound_ns(&window, 0, 0), 100000);
 }
 
+/* 256 different ones, in some order. */
+Test(delay, most_and_many_keep_their_bounds)
+{
+    static delay_window_t window;
+    for (int i = 0; i < DELAY_WINDOW; i++)
+        delay_add(&window, 0, 100000 + 1000 * (i * 101 % DELAY_WINDOW));
+    delay_bounds_t bounds = delay_bounds(&window, 0, 0);
+    cr_expect_eq(bounds.most_ns, 100000 + 1000 * 253);
+    cr_expect_eq(bounds.many_ns, 100000 + 1000 * 215);
+    bounds = delay_bounds(&window, 20 * DELAY_OLD_NS, 50000);
+    cr_expect_eq(bounds.most_ns, 50000, "both are forgotten");
+    cr_expect_eq(bounds.many_ns, 50000);
+    static const delay_window_t none;
+    bounds = delay_bounds(&none, 0, 1000000);
+    cr_expect(bounds.most_ns == 1000000 && bounds.many_ns == 1000000);
+}
+
 Test(delay, nor_is_one_of_the_first)
 {
     for (int count = 8; count <= DELAY_WINDOW; count++) {
@@ -108,44 +125,64 @@ Test(delay, nor_is_one_of_the_first)
 Test(delay, fetching_is_a_line_over_all_sizes_seen)
 {
     static fetch_delay_t fetch;
-    int64_t fixed_ns, per_task_ns;
-    fetch_delay_bound(&fetch, 0, 1000000, &fixed_ns, &per_task_ns);
-    cr_expect_eq(fixed_ns, 1000000);
-    cr_expect_eq(per_task_ns, 0);
+    fetch_bounds_t bounds = fetch_delay_bounds(&fetch, 0, 1000000);
+    cr_expect_eq(bounds.fixed.most_ns, 1000000);
+    cr_expect_eq(bounds.per_task_ns, 0);
     for (int i = 0; i < 200; i++) {
         fetch_delay_add(&fetch, 0, 1, 100000 + 30000);
         fetch_delay_add(&fetch, 0, 8, 100000 + 8 * 30000);
         fetch_delay_add(&fetch, 0, 20, 100000 + 20 * 30000);
     }
-    fetch_delay_bound(&fetch, 0, 1000000, &fixed_ns, &per_task_ns);
-    cr_expect(fixed_ns >= 99000 && fixed_ns <= 101000, "%ld", (long)fixed_ns);
-    cr_expect(per_task_ns >= 29000 && per_task_ns <= 31000, "%ld", (long)per_task_ns);
+    bounds = fetch_delay_bounds(&fetch, 0, 1000000);
+    cr_expect(bounds.fixed.most_ns >= 99000 && bounds.fixed.most_ns <= 101000, "%ld",
+              (long)bounds.fixed.most_ns);
+    cr_expect(bounds.per_task_ns >= 29000 && bounds.per_task_ns <= 31000, "%ld", (long)bounds.per_task_ns);
 }
 
 Test(delay, a_slow_class_between_is_covered_and_not_multiplied)
 {
     static fetch_delay_t fetch;
-    int64_t fixed_ns, per_task_ns;
     for (int i = 0; i < 200; i++) {
         fetch_delay_add(&fetch, 0, 1, 100000);
         fetch_delay_add(&fetch, 0, 2, 2100000);
         fetch_delay_add(&fetch, 0, 64, 100000 + 63 * 1000);
     }
-    fetch_delay_bound(&fetch, 0, 1000000, &fixed_ns, &per_task_ns);
-    cr_expect(per_task_ns >= 990 && per_task_ns <= 1010, "%ld", (long)per_task_ns);
-    cr_expect(fixed_ns + 2 * per_task_ns >= 2099000 && fixed_ns <= 2101000, "%ld", (long)fixed_ns);
+    fetch_bounds_t bounds = fetch_delay_bounds(&fetch, 0, 1000000);
+    cr_expect(bounds.per_task_ns >= 990 && bounds.per_task_ns <= 1010, "%ld", (long)bounds.per_task_ns);
+    cr_expect(bounds.fixed.most_ns + 2 * bounds.per_task_ns >= 2099000 && bounds.fixed.most_ns <= 2101000,
+              "%ld", (long)bounds.fixed.most_ns);
 }
 
 /* Larger batches that came faster: no slope, and the bound is that of the slowest. */
 Test(delay, a_falling_line_is_flat)
 {
     static fetch_delay_t fetch;
-    int64_t fixed_ns, per_task_ns;
     for (int i = 0; i < 50; i++) {
         fetch_delay_add(&fetch, 0, 1, 900000);
         fetch_delay_add(&fetch, 0, 32, 200000);
     }
-    fetch_delay_bound(&fetch, 0, 1000000, &fixed_ns, &per_task_ns);
-    cr_expect_eq(per_task_ns, 0);
-    cr_expect_eq(fixed_ns, 900000);
+    fetch_bounds_t bounds = fetch_delay_bounds(&fetch, 0, 1000000);
+    cr_expect_eq(bounds.per_task_ns, 0);
+    cr_expect_eq(bounds.fixed.most_ns, 900000);
+}
+
+/* The slope is that of most; what many keep of the rest is what is left of theirs. */
+Test(delay, fetches_that_scatter_have_two_bounds)
+{
+    static fetch_delay_t fetch;
+    fetch_bounds_t bounds = fetch_delay_bounds(&fetch, 0, 1000000);
+    cr_expect_eq(bounds.fixed.many_ns, 1000000);
+    for (int i = 0; i < 200; i++) {
+        int64_t slow_ns = i % 10 ? 0 : 500000;
+        fetch_delay_add(&fetch, 0, 1, 130000 + slow_ns);
+        fetch_delay_add(&fetch, 0, 20, 100000 + 20 * 30000 + slow_ns);
+    }
+    bounds = fetch_delay_bounds(&fetch, 0, 1000000);
+    cr_expect_eq(bounds.per_task_ns, 30000);
+    cr_expect_eq(bounds.fixed.most_ns, 600000);
+    cr_expect_eq(bounds.fixed.many_ns, 100000);
+    for (int i = 0; i < 200; i++)
+        fetch_delay_add(&fetch, 0, 1, 1000);
+    bounds = fetch_delay_bounds(&fetch, 0, 1000000);
+    cr_expect_geq(bounds.fixed.many_ns, DELAY_LEAST_NS);
 }

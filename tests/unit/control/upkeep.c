@@ -39,6 +39,39 @@ Test(upkeep, the_shortest_slo_of_those_served_bounds_what_goes_before_a_batch)
     cr_expect(play_dispose(&play));
 }
 
+/* The worker's pings took 1 ms, and one in ten 3; fetching took 1.5 ms, and one in ten 5. */
+Test(upkeep, what_few_delays_need_is_told_apart)
+{
+    play_t play;
+    play_init(&play, "fermata");
+    subcluster_t *sub = play.control->models.all[0]->home;
+    peer_t *worker = &sub->devices[0]->worker->peer;
+    worker->rtt = (delay_window_t){0};
+    for (int i = 0; i < 40; i++) {
+        delay_add(&worker->rtt, play.now_ns, (i % 10 ? 1 : 3) * NS_PER_MS);
+        fetch_delay_add(&sub->delays.fetch, play.now_ns, 1, (i % 10 ? 3 : 10) * NS_PER_MS / 2);
+    }
+    play_pass(&play, 200 * NS_PER_MS);
+    const sched_delays_t *told = &sub->delays.sched;
+    cr_expect_eq(told->ctrl_ns, 3 * NS_PER_MS);
+    cr_expect_eq(told->ctrl_rare_ns, 2 * NS_PER_MS);
+    cr_expect_eq(told->fixed_ns, 5 * NS_PER_MS);
+    cr_expect_eq(told->fixed_rare_ns, 7 * NS_PER_MS / 2);
+    report(&play, "slow", READY, 24 * NS_PER_MS); /* of that a twelfth at most */
+    play_pass(&play, 100 * NS_PER_MS);
+    cr_expect_eq(told->ctrl_ns, 2 * NS_PER_MS);
+    cr_expect_eq(told->ctrl_rare_ns, NS_PER_MS);
+    cr_expect_eq(told->fixed_ns, 2 * NS_PER_MS);
+    cr_expect_eq(told->fixed_rare_ns, NS_PER_MS / 2);
+    report(&play, "quick", READY, 6 * NS_PER_MS);
+    play_pass(&play, 100 * NS_PER_MS);
+    cr_expect_eq(told->ctrl_ns, NS_PER_MS / 2);
+    cr_expect_eq(told->ctrl_rare_ns, 0);
+    cr_expect_eq(told->fixed_ns, NS_PER_MS / 2);
+    cr_expect_eq(told->fixed_rare_ns, 0);
+    cr_expect(play_dispose(&play));
+}
+
 /* There is no solver in a play, so a plan fails there, too. */
 Test(upkeep, who_stops_makes_no_more_plans)
 {

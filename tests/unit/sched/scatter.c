@@ -72,6 +72,23 @@ Test(scatter, the_quantile_follows_from_how_many_rows_are_held_to_their_deadline
     }
 }
 
+/* Likewise of delays: 1 % or fewer may be late, or 4 %, or any. Half as many are counted on where four times as many may be, of sixteen. */
+Test(scatter, what_few_delays_need_is_counted_on_where_few_rows_may_be_late)
+{
+    static const struct {
+        uint32_t close;
+        double rare;
+    } cases[] = {{4, 1}, {1, 0.5}, {0, 0}};
+    for (unsigned i = 0; i < 3; i++) {
+        lab_t lab;
+        lab_start(&lab);
+        cr_expect_eq(scatter_rare(&lab.scatter), 1, "nothing was learned");
+        note(&lab, 200, 1, 0.05, cases[i].close);
+        cr_expect_float_eq(scatter_rare(&lab.scatter), cases[i].rare, 0.01, "%u close: %.3f", cases[i].close,
+                           scatter_rare(&lab.scatter));
+    }
+}
+
 Test(scatter, a_change_is_followed_within_ten_seconds_up_and_down)
 {
     lab_t lab;
@@ -198,6 +215,9 @@ typedef struct {
     uint64_t batch_id[2];
     int64_t start_ns[2];
     double factor;
+    int64_t slow_ns; /* after an odd number of requests a batch begins so much later than promised */
+    int64_t lead_ns; /* of the last grant */
+    int64_t slo_ns, every_ns;
     unsigned granted[2], dropped[2], late[2];
     uint64_t tag;
 } duo_t;
@@ -212,7 +232,8 @@ static void on_action(void *ctx, const sched_action_t *action)
         double factor = action->model == 0 ? duo->factor : 1;
         duo->granted[action->model] += count;
         duo->batch_id[gpu] = action->grant.batch_id;
-        duo->start_ns[gpu] = action->grant.start_ns > duo->now_ns ? action->grant.start_ns : duo->now_ns;
+        duo->lead_ns = action->grant.start_ns - duo->now_ns;
+        duo->start_ns[gpu] = action->grant.start_ns + (duo->granted[action->model] % 2 ? duo->slow_ns : 0);
         duo->end_ns[gpu] = duo->start_ns[gpu] + (int64_t)(factor * (count + 9) * MS);
         for (uint32_t i = 0; i < count; i++) {
             cr_assert_geq(action->grant.tasks[i].deadline_ns, action->grant.finish_ns, "as it is planned");
@@ -226,7 +247,8 @@ static void start(duo_t *duo, double factor, const char *policy)
     sched_limits_t limits = {
         .models_max = 2, .gpus_max = 2, .tasks_max = 1000, .batch_max = 64, .gpu_inflight_max = 1};
     profile_t line;
-    *duo = (duo_t){.factor = factor, .end_ns = {INT64_MAX, INT64_MAX}};
+    *duo =
+        (duo_t){.factor = factor, .slo_ns = 60 * MS, .every_ns = 10 * MS, .end_ns = {INT64_MAX, INT64_MAX}};
     cr_assert_eq(profile_from_line(&line, MS, 9 * MS, 64, NULL), STATUS_OK);
     duo->sched = sched_create(&limits, NULL);
     cr_assert_not_null(duo->sched);
@@ -251,7 +273,7 @@ static void turn(duo_t *duo)
     duo->wake_ns = sched_run(duo->sched, duo->now_ns, on_action, duo);
 }
 
-/* Plays until then; with `asking`, each model gets a request of 60 ms every 10 ms. */
+/* Plays until then; with `asking`, each model gets a request every so often: by itself of 60 ms every 10 ms. */
 static void duo_play(duo_t *duo, int64_t until_ns, bool asking)
 {
     int64_t ask_ns = asking ? duo->now_ns : INT64_MAX;
@@ -272,11 +294,11 @@ static void duo_play(duo_t *duo, int64_t until_ns, bool asking)
         }
         for (uint32_t m = 0; ask_ns <= duo->now_ns && m < 2; m++) {
             sched_task_t task = {
-                .tag = ++duo->tag, .arrival_ns = duo->now_ns, .deadline_ns = duo->now_ns + 60 * MS};
+                .tag = ++duo->tag, .arrival_ns = duo->now_ns, .deadline_ns = duo->now_ns + duo->slo_ns};
             cr_assert_eq(sched_submit(duo->sched, duo->now_ns, m, &task, NULL), STATUS_OK);
         }
         if (ask_ns <= duo->now_ns)
-            ask_ns += 10 * MS;
+            ask_ns += duo->every_ns;
         turn(duo);
     }
     duo->now_ns = until_ns;
@@ -377,4 +399,32 @@ Test(scatter, times_that_make_no_sense_are_refused_and_change_nothing)
     cr_assert(sched_model_scatter(duo.sched, 0, &scatter));
     cr_expect(scatter.mean == 1 && scatter.guard == 1);
     sched_destroy(duo.sched);
+}
+
+/* Of the lead of 4 ms a half is there for the slowest few. Who starts at once has time, and who holds each request to its end has none. */
+Test(scatter, who_has_time_is_not_granted_for_the_slowest_ways)
+{
+    const sched_delays_t delays = {
+        .ctrl_ns = 3 * MS, .fixed_ns = MS, .ctrl_rare_ns = 7 * MS / 4, .fixed_rare_ns = MS / 4};
+    static const struct {
+        const char *policy;
+        int64_t lead_ns;
+    } cases[] = {{"eager", 2 * MS}, {"deferred", 4 * MS}};
+    for (unsigned i = 0; i < 2; i++) {
+        duo_t duo;
+        start(&duo, 1, cases[i].policy);
+        duo.slo_ns = 30 * MS;
+        duo.every_ns = 25 * MS;
+        duo.slow_ns = 3 * MS;
+        sched_set_delays(duo.sched, 0, &delays);
+        duo_play(&duo, 20 * MS, true);
+        cr_expect_eq(duo.lead_ns, 4 * MS, "nothing was learned");
+        duo_play(&duo, 8000 * (int64_t)MS, true);
+        cr_expect_float_eq((double)duo.lead_ns, (double)cases[i].lead_ns, 0.2 * MS, "%s: %.2f ms",
+                           cases[i].policy, (double)duo.lead_ns / MS);
+        sched_set_delays(duo.sched, duo.now_ns, &(sched_delays_t){.ctrl_ns = MS});
+        duo_play(&duo, 8100 * (int64_t)MS, true);
+        cr_expect_eq(duo.lead_ns, MS, "others were measured, which do not scatter");
+        sched_destroy(duo.sched);
+    }
 }

@@ -222,6 +222,7 @@ static void change_something(loop_t *loop)
     uint32_t gpu = 1 + (uint32_t)prng_below(&loop->prng, GPUS - 1); /* GPU 0 stays */
     uint32_t model = (uint32_t)prng_below(&loop->prng, MODELS);
     sched_delays_t delays = {.ctrl_ns = prng_range(&loop->prng, 0, MS / 10)};
+    delays.ctrl_rare_ns = prng_range(&loop->prng, 0, delays.ctrl_ns);
     switch (prng_below(&loop->prng, 8)) {
     case 0:
     case 1:
