@@ -97,25 +97,25 @@ status_t net_parse(const char *text, net_t *net, err_t *err)
     return status;
 }
 
-static int64_t quantile_ns(const net_t *net, double at)
+int64_t net_quantile_ns(const net_t *net, double part)
 {
     if (net->count == 0)
         return 0;
     for (uint32_t i = 1; i < net->count; i++) {
         const net_quantile_t *low = &net->quantiles[i - 1], *high = &net->quantiles[i];
-        if (at <= high->at)
-            return low->value_ns +
-                   llround((double)(high->value_ns - low->value_ns) * (at - low->at) / (high->at - low->at));
+        if (part <= high->at)
+            return low->value_ns + llround((double)(high->value_ns - low->value_ns) * (part - low->at) /
+                                           (high->at - low->at));
     }
     return net->quantiles[net->count - 1].value_ns;
 }
 
 int64_t net_delay_ns(const net_t *net, prng_t *prng)
 {
-    return net->count ? quantile_ns(net, prng_uniform(prng)) : 0;
+    return net->count ? net_quantile_ns(net, prng_uniform(prng)) : 0;
 }
 
 int64_t net_bound_ns(const net_t *net)
 {
-    return quantile_ns(net, 0.9999);
+    return net_quantile_ns(net, 0.9999);
 }

@@ -28,6 +28,8 @@ typedef struct {
 status_t net_parse(const char *text, net_t *net, err_t *err);
 
 int64_t net_delay_ns(const net_t *net, prng_t *prng);
-int64_t net_bound_ns(const net_t *net); /* 99.99 % take no longer */
+/* So large a part of them takes no longer, 0 to 1. */
+int64_t net_quantile_ns(const net_t *net, double part);
+int64_t net_bound_ns(const net_t *net); /* of 99.99 % */
 
 #endif

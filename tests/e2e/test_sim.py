@@ -54,6 +54,14 @@ def test_arrivals_and_networks(sim, tmp_path, arrivals, net):
     assert abs(result["goodput_rps"] - result["offered_rps"] * (1 - result["bad_rate"])) < 1
 
 
+def test_what_is_counted_on_of_delays_may_be_said_or_learned(sim, tmp_path):
+    """One message in ten takes 4 ms. To count on none of them loses those whose time is over, to count on each the time of all others."""
+    (tmp_path / "delays.csv").write_text("quantile,delay_us\n0,100\n0.89,100\n0.9,4000\n1,4000\n")
+    run = f"{RUN.replace('1500', '900')} --slo 30 --net delays.csv --json --net-quantile"
+    lost = {part: json.loads(sim(f"{run} {part}"))["bad_rate"] for part in (".5", "learned", "1")}
+    assert 2 * lost["learned"] < min(lost[".5"], lost["1"]), lost
+
+
 def test_policies_say_what_they_take(sim):
     assert "\n  spare=latency           what idle GPUs are for" in sim("policies")
 
@@ -258,6 +266,7 @@ def test_a_scenario_goes_on_where_it_was_stopped(sim, tmp_path):
 
 @pytest.mark.parametrize("options", ["--gpus 0", "--gpus -1", "--gpus nan", "--gpus 2 --rate nan", "--gpus 2 --rate 0", "--gpus 2 --seed x",
                                      "--gpus 2 --policy none", "--gpus 2 --params a=b", "--gpus 2 --arrivals gamma:0", "--gpus 2 --slo 3",
-                                     "--gpus 2 --changes none.csv", "--gpus 2 --switch 1,none", "--gpus 2 --switch eager", "--gpus 2 --autoscale 3", "--gpus 2 --bogus"])
+                                     "--gpus 2 --changes none.csv", "--gpus 2 --switch 1,none", "--gpus 2 --switch eager", "--gpus 2 --autoscale 3", "--gpus 2 --bogus",
+                                     "--gpus 2 --net-quantile 0", "--gpus 2 --net-quantile 1.1", "--gpus 2 --net-quantile guess"])
 def test_bad_options_are_usage_errors(sim, options):
     assert sim(f"run --models models.csv --rate 10 --seconds 1 {options}", code=2).startswith("fermata-sim: ")

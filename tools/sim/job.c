@@ -91,6 +91,19 @@ static status_t start_arrivals(job_t *job, err_t *err)
     return arrivals_parse_each(job->options.arrivals, job->each, job->model_count, err);
 }
 
+/* Nobody knows the bounds of a service's delays: it measures them. */
+static void count_on_measured(job_t *job)
+{
+    const net_t *net = &job->config.net;
+    int64_t way_ns = net_quantile_ns(net, job->options.net_quantile);
+    job->delays = (sched_delays_t){.ctrl_ns = way_ns, .fixed_ns = way_ns, .data_ns = net->data_ns};
+    if (job->options.net_learned)
+        job->delays.ctrl_rare_ns = job->delays.fixed_rare_ns =
+            way_ns - net_quantile_ns(net, SCHED_DELAYS_MANY);
+    job->config.measured = &job->delays;
+    job->config.answer_ns = net_quantile_ns(net, SCHED_DELAYS_MOST);
+}
+
 status_t job_init(job_t *job, const options_t *options, err_t *err)
 {
     *job = (job_t){.options = *options, .goodput_rps = -1};
@@ -109,6 +122,8 @@ status_t job_init(job_t *job, const options_t *options, err_t *err)
         status = start_arrivals(job, err);
     if (status == STATUS_OK)
         status = net_parse(options->net, &job->config.net, err);
+    if (status == STATUS_OK && options->net_quantile > 0)
+        count_on_measured(job);
     if (status == STATUS_OK && options->steps_path)
         status =
             rate_steps_read(options->steps_path, job->workload.models[0].name, sizeof job->workload.models[0],

@@ -20,7 +20,8 @@ typedef struct {
     simulation_change_t *changes;
     arrivals_spec_t *each; /* per model, when they differ */
     autoscale_params_t autoscale;
-    FILE *series; /* these two while it runs, if they are wanted */
+    sched_delays_t delays; /* that are counted on, with net_quantile */
+    FILE *series;          /* these two while it runs, if they are wanted */
     timeline_t *timeline;
     /* after job_perform */
     simulation_result_t *result; /* NULL for bound */

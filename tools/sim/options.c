@@ -35,6 +35,7 @@ enum {
     OPT_ARRIVALS,
     OPT_POPULARITY,
     OPT_NET,
+    OPT_NET_QUANTILE,
     OPT_JITTER,
     OPT_TIMELINE,
     OPT_STEPS,
@@ -78,6 +79,7 @@ static const struct option long_options[] = {
     {"arrivals", required_argument, NULL, OPT_ARRIVALS},
     {"popularity", required_argument, NULL, OPT_POPULARITY},
     {"net", required_argument, NULL, OPT_NET},
+    {"net-quantile", required_argument, NULL, OPT_NET_QUANTILE},
     {"jitter", required_argument, NULL, OPT_JITTER},
     {"timeline", required_argument, NULL, OPT_TIMELINE},
     {"steps", required_argument, NULL, OPT_STEPS},
@@ -147,6 +149,11 @@ static const char help[] =
     "  --popularity P       equal, zipf:S (default: the weights of the file)\n"
     "  --net NET            zero (default), rdma, tcp, fixed:CTRL_US[,DATA_US], or\n"
     "                       FILE.csv (quantile,delay_us)\n"
+    "  --net-quantile Q     as in a service, which measures the delays: of those on\n"
+    "                       the way to a batch it counts on what so large a part of\n"
+    "                       them keeps, or what late batches cost (learned), and it\n"
+    "                       begins as soon as it can (default: .9999, and no batch\n"
+    "                       begins before it was planned to)\n"
     "  --jitter F           standard deviation of GPU latencies, as a part of them\n"
     "                       (default 0)\n"
     "  --rule worst|mean    goodput: 1 % lost of each model (default), or of all\n"
@@ -219,6 +226,14 @@ static status_t parse_rule(const char *text, goodput_rule_t *rule, err_t *err)
         return err_set(err, STATUS_INVALID_ARGUMENT, "--rule: '%.60s' is neither worst nor mean", text);
     *rule = text[0] == 'w' ? GOODPUT_WORST_MODEL : GOODPUT_MEAN;
     return STATUS_OK;
+}
+
+static status_t parse_net_quantile(const char *text, options_t *options, err_t *err)
+{
+    options->net_quantile = SCHED_DELAYS_MOST;
+    options->net_learned = strcmp(text, "learned") == 0;
+    return options->net_learned ? STATUS_OK
+                                : number("net-quantile", text, 1e-3, 1, &options->net_quantile, err);
 }
 
 static status_t parse_seed(const char *text, uint64_t *seed, err_t *err)
@@ -318,6 +333,8 @@ static status_t parse_option(options_t *options, int option, const char *text, e
         return number("warmup", text, 0, 1e6, &options->warmup_s, err);
     case OPT_JITTER:
         return number("jitter", text, 0, 1, &options->jitter, err);
+    case OPT_NET_QUANTILE:
+        return parse_net_quantile(text, options, err);
     case OPT_SLO:
         return number("slo", text, 1e-3, 1e6, &options->slo_ms, err);
     case OPT_TIMEOUT_FRACTION:
