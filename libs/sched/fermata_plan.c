@@ -15,7 +15,8 @@ static const double APART_BUSY = 0.7;
 static const double FREE_GROWTH = 1.03;
 /* Of a model's requests so many may find no GPU in time. */
 static const double MISSED_MOST = 0.001;
-/* For that so large a part of what is spent on starting early, or so much of the use, is spent again, on those who need it most. */
+/* For that so large a part of what is spent on starting early is spent again, on those who need it most; or so much of the use, as far as
+ * the others can wait for longer. */
 static const double LEAD_SPEND = 0.5, LEAD_GROWTH = 0.1;
 /* A model that has so much of the use waits for its own batches; their distances are not by chance. */
 static const double OWN_USE = 0.35;
@@ -176,12 +177,24 @@ static double spend_needed(const fermata_t *state, const fluid_models_t *models,
     return fmax(load + (most - load) * spend, fmin(ROOM_FREE_USE, load * FREE_GROWTH)) * gpus;
 }
 
-/* On top of the budget: others that started later for it would have the longer batches to wait for. Returns the GPUs that it takes. */
-static double spend_on_leads(const fermata_t *state, const fluid_models_t *models, uint32_t gpus, double held,
-                             double budget)
+/* How far some can wait for longer than the most urgent, 0 to 1 for twice as long. Where all can wait alike it helps nobody that they are
+ * early together. */
+static double slacks_apart(const fluid_models_t *models, const fluid_state_t *held)
 {
-    double most = fmax(LEAD_SPEND * (budget - held), LEAD_GROWTH * held) * helping(state);
-    lead(models, lead_needed(models, gpus, state->early), held, fmin(held + most, gpus));
+    double longest = 0;
+    for (uint32_t m = 0; m < models->count; m++)
+        if (fluid_model(models, m)->rate > 0)
+            longest = fmax(longest, fluid_model(models, m)->slack);
+    return within(longest / held->slack - 1, 0, 1);
+}
+
+/* On top of the budget: others that started later for it would have the longer batches to wait for. Returns the GPUs that it takes. */
+static double spend_on_leads(const fermata_t *state, const fluid_models_t *models, uint32_t gpus,
+                             const fluid_state_t *held, double budget)
+{
+    double growth = LEAD_GROWTH * slacks_apart(models, held) * held->use;
+    double most = fmax(LEAD_SPEND * (budget - held->use), growth) * helping(state);
+    lead(models, lead_needed(models, gpus, state->early), held->use, fmin(held->use + most, gpus));
     return fmax(0, fluid_state(models, state->early).use - budget);
 }
 
@@ -275,7 +288,7 @@ fermata_plan_t fermata_plan(fermata_t *state, const fluid_models_t *models, uint
     }
     state->early = all.early;
     if (held.use > 0) {
-        double leads = spend_on_leads(state, models, gpus, held.use, budget);
+        double leads = spend_on_leads(state, models, gpus, &held, budget);
         all.needed = fmin(1, (needed + leads) / fmin(fmax(budget, all.reserve.use) + leads, gpus));
     }
     return all;
