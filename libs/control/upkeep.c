@@ -17,22 +17,14 @@ static int64_t shortest_slo_ns(const models_t *models, const subcluster_t *sub)
     return shortest_ns;
 }
 
-static int64_t larger(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
-
 /* Of the workers that have a device in a sub-cluster; 0: there is none. */
 static delay_bounds_t slowest_way(const subcluster_t *sub)
 {
     delay_bounds_t slowest = {0};
     for (uint32_t gpu = 0; gpu < sub->devices_max; gpu++) {
         const device_t *device = sub->devices[gpu];
-        if (!device || device->worker->peer.closing)
-            continue;
-        const delay_bounds_t *way = &device->worker->peer.delay;
-        slowest.most_ns = larger(slowest.most_ns, way->most_ns);
-        slowest.many_ns = larger(slowest.many_ns, way->many_ns);
+        if (device && !device->worker->peer.closing)
+            slowest = delay_bounds_longer(slowest, device->worker->peer.delay);
     }
     return slowest;
 }

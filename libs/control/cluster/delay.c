@@ -103,6 +103,11 @@ delay_bounds_t delay_bounds(const delay_window_t *window, int64_t now_ns, int64_
                             limited(faded(many_ns, fallback_ns, old_ns))};
 }
 
+delay_bounds_t delay_bounds_longer(delay_bounds_t a, delay_bounds_t b)
+{
+    return (delay_bounds_t){larger(a.most_ns, b.most_ns), larger(a.many_ns, b.many_ns)};
+}
+
 static uint32_t class_of(uint32_t batch)
 {
     uint32_t class = 0;
@@ -144,8 +149,8 @@ fetch_bounds_t fetch_delay_bounds(const fetch_delay_t *delay, int64_t now_ns, in
         if (delay->classes[c].count == 0)
             continue;
         int64_t tasks_ns = (int64_t)((double)fetch.per_task_ns * delay->mean_batch[c]);
-        fetch.fixed.most_ns = larger(fetch.fixed.most_ns, bounds[c].most_ns - tasks_ns);
-        fetch.fixed.many_ns = larger(fetch.fixed.many_ns, bounds[c].many_ns - tasks_ns);
+        delay_bounds_t rest = {bounds[c].most_ns - tasks_ns, bounds[c].many_ns - tasks_ns};
+        fetch.fixed = delay_bounds_longer(fetch.fixed, rest);
     }
     return fetch;
 }

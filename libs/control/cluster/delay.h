@@ -51,6 +51,9 @@ static inline int64_t delay_bound_ns(const delay_window_t *window, int64_t now_n
     return delay_bounds(window, now_ns, fallback_ns).most_ns;
 }
 
+/* Of two ways, the longer bound of each. */
+delay_bounds_t delay_bounds_longer(delay_bounds_t a, delay_bounds_t b);
+
 /* Fetching the inputs of a batch of b: fixed + b * per_task, an upper bound for every size seen. Sizes are kept apart
  * in powers of two, since a mixture of sizes would hide what one more input costs. */
 typedef struct {
