@@ -34,7 +34,7 @@ static void update_delays(const control_t *c, subcluster_t *sub)
     int64_t now_ns = c->turn.now_ns, initial_ns = c->turn.options.initial_delay_ns;
     delay_bounds_t ctrl = slowest_way(sub);
     if (ctrl.most_ns == 0)
-        ctrl = (delay_bounds_t){initial_ns, initial_ns};
+        ctrl = (delay_bounds_t){initial_ns, initial_ns, initial_ns};
     subcluster_update_delays(sub, now_ns, ctrl, delay_bound_ns(&c->lateness, now_ns, initial_ns),
                              shortest_slo_ns(&c->models, sub), initial_ns);
 }

@@ -70,8 +70,8 @@ status_t sched_add_model(sched_t *sched, int64_t now_ns, uint32_t model, const p
     shard_t *shard = &sched->shards[model];
     shard->present = true;
     sched->profiles[model] = *profile;
-    shard_set_delays(shard, &sched->delays);
     shard_set_up(shard, opts, sched->limits.batch_max);
+    shard_set_delays(shard, &sched->delays);
     sched->latest[model] = 0;
     memset(sched->policy.model_state + (size_t)model * sched->policy.ops->model_bytes, 0,
            sched->policy.ops->model_bytes);

@@ -99,7 +99,7 @@ static bool fermata_preempts(policy_t *policy, const shard_t *shard, const shard
     uint32_t exits = running_shard->opts.exit_points;
     if (exits == 0)
         return false;
-    *free_ns = policy_exit_ns(running, exits, now_ns + running_shard->delays.ctrl_ns);
+    *free_ns = policy_exit_ns(running, exits, now_ns + running_shard->measured.ctrl_ns);
     if (*free_ns >= running->finish_ns)
         return false;
     uint32_t batch = policy_batch_at(shard, now_ns, *free_ns);

@@ -31,7 +31,7 @@ static bool shepherd_preempts(policy_t *policy, const shard_t *shard, const shar
     int64_t exits = running_shard->opts.exit_points ? running_shard->opts.exit_points : (int64_t)state->exits;
     if (exits <= 0 || shard->queue.len < state->lambda * running->count)
         return false;
-    int64_t told_ns = now_ns + running_shard->delays.ctrl_ns;
+    int64_t told_ns = now_ns + running_shard->measured.ctrl_ns;
     *free_ns = policy_exit_ns(running, exits, told_ns) + (int64_t)(state->overhead_ms * 1e6);
     return *free_ns < running->finish_ns &&
            policy_batch_at(shard, now_ns, *free_ns) >= state->lambda * running->count;

@@ -8,8 +8,8 @@
  * A batch that is planned to end exactly at its deadline is late half of the time, so z is as far out as the part of a
  * model's requests that may be late at all: SCATTER_LATE_MOST (Symphony's goodput lets a model lose 1 %), shared out over
  * those rows that are held that close to their deadlines. Few are at low load: then a guard costs nothing and may
- * be exceeded often. All are in a tight model near its peak. Of the delays before a batch as many are counted on (scatter_rare); a start
- * later than that is in what is learned.
+ * be exceeded often. All are in a tight model near its peak. What is counted on of the delays before a batch follows from the same part
+ * (scatter_rare); a start later than that is in what is learned.
  *
  * Pure, O(1) per batch; what is learned halves in three seconds of work, and what came before a change that has lasted for some is given up
  * at once. A guard of exactly 1 means: batches take what the profile says, and nothing else is looked at.

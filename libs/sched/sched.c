@@ -285,6 +285,7 @@ static void judge_anew(sched_t *sched, const shard_t *owner)
     core_mark_dirty(sched, owner->index);
     for (uint32_t l = owner->lane.next; l != TASK_NONE; l = sched->shards[l].lane.next) {
         sched->shards[l].guard = owner->guard;
+        (void)shard_count_on_delays(&sched->shards[l]);
         core_mark_dirty(sched, l);
     }
 }

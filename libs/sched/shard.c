@@ -25,17 +25,16 @@ void shard_place(shard_t *shard, const profile_t *profile, profile_t *guarded, s
 void shard_judge_no_more(shard_t *shard)
 {
     shard->guard = shard->profile;
-    shard->counts->mean = shard->counts->guard = 0;
+    shard->counts->mean = shard->counts->guard = shard->counts->spared = 0;
 }
 
-/* True: on others by so much that it counts. What was learned is only looked at by the shard that the model is with. */
-static bool count_on_delays(shard_t *shard)
+bool shard_count_on_delays(shard_t *shard)
 {
     const double least = 0.05;
     const sched_delays_t *measured = &shard->measured;
-    double rare = shard->present && shard->scatter ? scatter_rare(shard->scatter) : 1;
-    int64_t ctrl_ns = measured->ctrl_ns - (int64_t)((1 - rare) * (double)measured->ctrl_rare_ns),
-            fixed_ns = measured->fixed_ns - (int64_t)((1 - rare) * (double)measured->fixed_rare_ns);
+    double spared = shard->counts->spared;
+    int64_t ctrl_ns = measured->ctrl_ns - (int64_t)(spared * (double)measured->ctrl_rare_ns),
+            fixed_ns = measured->fixed_ns - (int64_t)(spared * (double)measured->fixed_rare_ns);
     int64_t change_ns = llabs(ctrl_ns - shard->delays.ctrl_ns) + llabs(fixed_ns - shard->delays.fixed_ns);
     if ((double)change_ns <= least * (double)(ctrl_ns + fixed_ns))
         return false;
@@ -47,7 +46,13 @@ static bool count_on_delays(shard_t *shard)
 void shard_set_delays(shard_t *shard, const sched_delays_t *delays)
 {
     shard->measured = shard->delays = *delays;
-    (void)count_on_delays(shard);
+    (void)shard_count_on_delays(shard);
+}
+
+static bool spare_delays(shard_t *shard)
+{
+    shard->counts->spared = 1 - scatter_rare(shard->scatter);
+    return shard_count_on_delays(shard);
 }
 
 static void forget(shard_t *shard)
@@ -55,7 +60,7 @@ static void forget(shard_t *shard)
     shard_judge_no_more(shard);
     if (shard->scatter)
         *shard->scatter = (scatter_t){0};
-    (void)count_on_delays(shard);
+    shard->delays = shard->measured;
 }
 
 static bool nothing_to_guard(const scatter_t *scatter)
@@ -107,7 +112,7 @@ void shard_set_profile(shard_t *shard, profile_t *own, const profile_t *profile)
 void shard_judge_on(shard_t *shard)
 {
     build_guard(shard);
-    (void)count_on_delays(shard);
+    (void)spare_delays(shard);
 }
 
 static uint32_t rows_close(const shard_t *shard, const shard_ran_t *ran, int64_t end_ns)
@@ -139,7 +144,7 @@ bool shard_learn(shard_t *shard, int64_t now_ns, const shard_ran_t *ran)
     bool changed = scatter_note(shard->scatter, now_ns, &sample);
     if (changed)
         build_guard(shard);
-    return count_on_delays(shard) || changed;
+    return spare_delays(shard) || changed;
 }
 
 bool shard_doubts(shard_t *shard, int64_t now_ns, int64_t gpu_free_ns, int64_t deadline_ns)

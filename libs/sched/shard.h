@@ -50,6 +50,7 @@ typedef struct {
     uint64_t complete;
     /* As learned of any size (sched/scatter.h), in parts of the profile; 0: nothing was. */
     double mean, guard;
+    double spared; /* of what only few delays need: so much is not counted on (scatter_rare) */
 } shard_counts_t;
 
 /*
@@ -131,6 +132,8 @@ status_t shard_check_profile(const profile_t *profile, err_t *err);
 void shard_set_up(shard_t *shard, const sched_model_opts_t *opts, uint32_t batch_max);
 /* Before it is set up too. */
 void shard_set_delays(shard_t *shard, const sched_delays_t *delays);
+/* On as much of them as counts->spared says by now. True: that changes what is planned. */
+bool shard_count_on_delays(shard_t *shard);
 /* In place of the one that it has; what was learned of that stays if they differ by little. */
 void shard_set_profile(shard_t *shard, profile_t *own, const profile_t *profile);
 /* Another shard judges for this model from now on, or this one does with what the other has learned: they share the place of it,

@@ -80,6 +80,8 @@ static void sum_counts(planner_t *planner)
         sum->mean =
             shards->workers[owner].counts[m].mean; /* only one has learned; 0 while it is on its way there */
         sum->guard = shards->workers[owner].counts[m].guard;
+        sum->spared = shards->workers[owner].counts[m].spared;
+        (void)shard_count_on_delays(&planner->view[m]);
     }
 }
 

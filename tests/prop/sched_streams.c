@@ -404,7 +404,6 @@ static void disturb(world_t *world)
     uint32_t gpu = below(world, GPUS), model = below(world, MODELS);
     sched_delays_t delays = {.ctrl_ns = prng_range(&world->prng, 0, 300000),
                              .data_ns = below(world, 2) * 20000};
-    delays.ctrl_rare_ns = prng_range(&world->prng, 0, delays.ctrl_ns);
     switch (below(world, 7)) {
     case 0:
         set_gpu(world, gpu, !world->gpu_up[gpu]);

@@ -28,7 +28,8 @@ typedef struct {
     const char *switch_policy; /* from switch_s on; NULL: never */
     double switch_s;
     double rate_rps, seconds, warmup_s, jitter, slo_ms, timeout_fraction;
-    /* As in a service, which part of the net's delays keeps what the core counts on before a batch; 0: their bound, and not as in one. */
+    /* As in a service, which part of the net's delays keeps what the core counts on before a batch. 0: it counts on their bound, and a
+     * batch begins when it was planned to. */
     double net_quantile;
     bool net_learned; /* that part follows from what late batches cost */
     uint64_t seed;

@@ -91,7 +91,7 @@ static int64_t limited(int64_t value_ns)
 delay_bounds_t delay_bounds(const delay_window_t *window, int64_t now_ns, int64_t fallback_ns)
 {
     if (window->count == 0)
-        return (delay_bounds_t){limited(fallback_ns), limited(fallback_ns)};
+        return (delay_bounds_t){limited(fallback_ns), limited(fallback_ns), limited(fallback_ns)};
     int64_t usual_ns = delay_quantile_ns(window, 0.5, 0);
     int64_t values[DELAY_WINDOW];
     for (uint32_t i = 0; i < window->count; i++)
@@ -100,12 +100,14 @@ delay_bounds_t delay_bounds(const delay_window_t *window, int64_t now_ns, int64_
     int64_t most_ns = quantile(values, window->count, high_quantile(window, SCHED_DELAYS_MOST)),
             many_ns = quantile(values, window->count, high_quantile(window, SCHED_DELAYS_MANY));
     return (delay_bounds_t){limited(faded(most_ns, fallback_ns, old_ns)),
-                            limited(faded(many_ns, fallback_ns, old_ns))};
+                            limited(faded(many_ns, fallback_ns, old_ns)),
+                            limited(faded(usual_ns, fallback_ns, old_ns))};
 }
 
 delay_bounds_t delay_bounds_longer(delay_bounds_t a, delay_bounds_t b)
 {
-    return (delay_bounds_t){larger(a.most_ns, b.most_ns), larger(a.many_ns, b.many_ns)};
+    return (delay_bounds_t){larger(a.most_ns, b.most_ns), larger(a.many_ns, b.many_ns),
+                            larger(a.usual_ns, b.usual_ns)};
 }
 
 static uint32_t class_of(uint32_t batch)
@@ -139,8 +141,8 @@ fetch_bounds_t fetch_delay_bounds(const fetch_delay_t *delay, int64_t now_ns, in
         largest = c;
     }
     if (smallest < 0)
-        return (fetch_bounds_t){.fixed = {limited(fallback_ns), limited(fallback_ns)}};
-    fetch_bounds_t fetch = {.fixed = {DELAY_LEAST_NS, DELAY_LEAST_NS}};
+        return (fetch_bounds_t){.fixed = delay_bounds(&delay->classes[0], now_ns, fallback_ns)};
+    fetch_bounds_t fetch = {.fixed = {DELAY_LEAST_NS, DELAY_LEAST_NS, DELAY_LEAST_NS}};
     double rise_ns = (double)(bounds[largest].most_ns - bounds[smallest].most_ns);
     double run = delay->mean_batch[largest] - delay->mean_batch[smallest];
     if (rise_ns > 0 && run > 0)
@@ -149,7 +151,8 @@ fetch_bounds_t fetch_delay_bounds(const fetch_delay_t *delay, int64_t now_ns, in
         if (delay->classes[c].count == 0)
             continue;
         int64_t tasks_ns = (int64_t)((double)fetch.per_task_ns * delay->mean_batch[c]);
-        delay_bounds_t rest = {bounds[c].most_ns - tasks_ns, bounds[c].many_ns - tasks_ns};
+        delay_bounds_t rest = {bounds[c].most_ns - tasks_ns, bounds[c].many_ns - tasks_ns,
+                               bounds[c].usual_ns - tasks_ns};
         fetch.fixed = delay_bounds_longer(fetch.fixed, rest);
     }
     return fetch;

@@ -38,12 +38,12 @@ void delay_add(delay_window_t *window, int64_t now_ns, int64_t sample_ns);
  * for hot paths; nor are the bounds. */
 int64_t delay_quantile_ns(const delay_window_t *window, double q, int64_t fallback_ns);
 
-/* What SCHED_DELAYS_MOST, and SCHED_DELAYS_MANY, of them keep. */
+/* What SCHED_DELAYS_MOST, and SCHED_DELAYS_MANY, of them keep, and half. */
 typedef struct {
-    int64_t most_ns, many_ns;
+    int64_t most_ns, many_ns, usual_ns;
 } delay_bounds_t;
 
-/* These quantiles (of few samples: all but the largest, or fewer) of the samples as old as they are now, within the limits. */
+/* Of the samples as old as they are now, within the limits. The largest of eight or more counts for none of them. */
 delay_bounds_t delay_bounds(const delay_window_t *window, int64_t now_ns, int64_t fallback_ns);
 
 static inline int64_t delay_bound_ns(const delay_window_t *window, int64_t now_ns, int64_t fallback_ns)
@@ -51,7 +51,7 @@ static inline int64_t delay_bound_ns(const delay_window_t *window, int64_t now_n
     return delay_bounds(window, now_ns, fallback_ns).most_ns;
 }
 
-/* Of two ways, the longer bound of each. */
+/* Of two ways, the longer of each bound. */
 delay_bounds_t delay_bounds_longer(delay_bounds_t a, delay_bounds_t b);
 
 /* Fetching the inputs of a batch of b: fixed + b * per_task, an upper bound for every size seen. Sizes are kept apart

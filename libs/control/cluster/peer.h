@@ -49,7 +49,7 @@ typedef struct peer {
     char name[PEER_NAME_BYTES];
     int64_t heard_ns;
     delay_window_t rtt;
-    delay_bounds_t delay;    /* one way */
+    delay_bounds_t delay;    /* one way, bounds */
     uint32_t complained;     /* bits of nonsense_t */
     bool has_ping, has_pong; /* to be sent with the next frame */
     uint64_t pong_sent_ns;

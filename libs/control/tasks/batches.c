@@ -123,7 +123,7 @@ static void tell_ran(worker_t *worker, const batch_t *batch, const Control__Batc
     int64_t push_ns = peer_duration(&worker->peer, done->push_ns);
     if (done->n_failed_row > 0 || exec_ns == 0 || exec_ns + push_ns > now_ns - batch->granted_ns)
         return;
-    int64_t ended_ns = now_ns - worker->peer.delay.most_ns - push_ns;
+    int64_t ended_ns = now_ns - worker->peer.delay.usual_ns - push_ns;
     subcluster_batch_ran(batch->device->subcluster, batch->core_id, ended_ns - exec_ns, ended_ns);
 }
 

@@ -401,7 +401,8 @@ Test(scatter, times_that_make_no_sense_are_refused_and_change_nothing)
     sched_destroy(duo.sched);
 }
 
-/* Of the lead of 4 ms a half is there for the slowest few. Who starts at once has time, and who holds each request to its end has none. */
+/* Of the lead of 4 ms a half is there for the slowest few. Who starts at once has time, in lanes as well, and who holds each request to its
+ * end has none. */
 Test(scatter, who_has_time_is_not_granted_for_the_slowest_ways)
 {
     const sched_delays_t delays = {
@@ -409,8 +410,8 @@ Test(scatter, who_has_time_is_not_granted_for_the_slowest_ways)
     static const struct {
         const char *policy;
         int64_t lead_ns;
-    } cases[] = {{"eager", 2 * MS}, {"deferred", 4 * MS}};
-    for (unsigned i = 0; i < 2; i++) {
+    } cases[] = {{"eager", 2 * MS}, {"deferred", 4 * MS}, {"nexus", 2 * MS}};
+    for (unsigned i = 0; i < 3; i++) {
         duo_t duo;
         start(&duo, 1, cases[i].policy);
         duo.slo_ns = 30 * MS;
