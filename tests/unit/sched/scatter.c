@@ -54,36 +54,23 @@ Test(scatter, batches_that_take_what_the_profile_says_need_no_guard)
         cr_expect(lab.scatter.means[c] == 1 && lab.scatter.guards[c] == 1);
 }
 
-/* All rows at risk: 1 % of them may be late, 2.33 deviations. A quarter: 4 % of those, 1.75. None: any may. */
+/* All rows at risk: 1 % of them may be late, 2.33 deviations. A quarter: 4 % of those, 1.75. None: any may. Of what few delays need all is
+ * counted on then, half (four times as many may be late, of sixteen), and nothing. */
 Test(scatter, the_quantile_follows_from_how_many_rows_are_held_to_their_deadlines)
 {
     static const struct {
         uint32_t close;
-        double z;
-    } cases[] = {{4, 2.33}, {1, 1.75}, {0, 1}};
+        double z, rare;
+    } cases[] = {{4, 2.33, 1}, {1, 1.75, 0.5}, {0, 1, 0}};
     for (unsigned i = 0; i < 3; i++) {
         lab_t lab;
         lab_start(&lab);
+        cr_expect_eq(scatter_rare(&lab.scatter), 1, "nothing was learned");
         note(&lab, 200, 1, 0.05, cases[i].close); /* 5 s */
         cr_expect_float_eq(scatter_mean(&lab.scatter, 4), 1, 0.02, "mean %.4f",
                            scatter_mean(&lab.scatter, 4));
         cr_expect_float_eq(guard_of(&lab), 1 + 0.05 * cases[i].z, 0.035, "%u close: guard %.4f",
                            cases[i].close, guard_of(&lab));
-    }
-}
-
-/* Likewise of delays: 1 % or fewer may be late, or 4 %, or any. Half as many are counted on where four times as many may be, of sixteen. */
-Test(scatter, what_few_delays_need_is_counted_on_where_few_rows_may_be_late)
-{
-    static const struct {
-        uint32_t close;
-        double rare;
-    } cases[] = {{4, 1}, {1, 0.5}, {0, 0}};
-    for (unsigned i = 0; i < 3; i++) {
-        lab_t lab;
-        lab_start(&lab);
-        cr_expect_eq(scatter_rare(&lab.scatter), 1, "nothing was learned");
-        note(&lab, 200, 1, 0.05, cases[i].close);
         cr_expect_float_eq(scatter_rare(&lab.scatter), cases[i].rare, 0.01, "%u close: %.3f", cases[i].close,
                            scatter_rare(&lab.scatter));
     }
